@@ -1,0 +1,199 @@
+// Versions, lists of names, descriptions of hyperparameters. Static text only.
+#include <cstring>
+#include <string_view>
+
+#include "capi/boundary.h"
+#include "capi/build_info.h"
+#include "lib/cpu/kernels.h"
+#include "lib/optimizer/optimizer.h"
+#include "lib/rules/registry.h"
+
+namespace talus::capi {
+namespace {
+
+struct Named {
+  const char* name = nullptr;
+  const char* doc = nullptr;
+};
+
+// One list of names: at(i) is empty past the end. `of` is what follows the slash, "" without one.
+struct NameList {
+  const char* name;
+  const char* doc;
+  Named (*at)(std::string_view of, int32_t i);
+};
+
+Named algorithm(bool alias, int32_t i) {
+  for (int k = 0; const AlgorithmRef ref = algorithm_at(k); ++k)
+    if ((ref.algorithm->alias_of != nullptr) == alias && i-- == 0)
+      return {ref.algorithm->name, ref.algorithm->doc};
+  return {};
+}
+
+Named slot_of(std::string_view of, int32_t i) {
+  const AlgorithmRef ref = find_algorithm(of);
+  if (!ref || i >= int32_t(ref.rule->slots.size())) return {};
+  const Slot& slot = ref.rule->slots[size_t(i)];
+  return {slot.name, slot.doc};
+}
+
+Named setting(std::string_view, int32_t i) {
+  if (i >= kSettingCount) return {};
+  return {settings()[size_t(i)].name, settings()[size_t(i)].doc};
+}
+
+Named feature(std::string_view, int32_t i) {
+  return i == 0 ? Named{"cpu", "tensors in the memory of the process"} : Named{};
+}
+
+// The one in use comes first.
+Named cpu_target(std::string_view, int32_t i) {
+  const TargetInfo* chosen = nullptr;
+  if (!choose_cpu_target(&chosen).ok()) return {};
+  if (i == 0) return {chosen->kernels->target, chosen->doc};
+  for (const TargetInfo& target : cpu_targets())
+    if (&target != chosen && --i == 0) return {target.kernels->target, target.doc};
+  return {};
+}
+
+Named list_name(std::string_view, int32_t i);
+
+constexpr NameList kLists[] = {
+    {"algorithms", "optimizers by their own names",
+     [](std::string_view, int32_t i) { return algorithm(false, i); }},
+    {"aliases", "other libraries' names with their defaults",
+     [](std::string_view, int32_t i) { return algorithm(true, i); }},
+    {"slots/", "state of an algorithm, which follows the slash", slot_of},
+    {"settings", "of a whole optimizer", setting},
+    {"features", "of this build", feature},
+    {"cpu_targets", "instruction sets usable here, the one in use first", cpu_target},
+    {"lists", "of names", list_name},
+};
+
+// Those that are names as they stand.
+Named list_name(std::string_view, int32_t i) {
+  for (const NameList& list : kLists)
+    if (std::string_view(list.name).back() != '/' && i-- == 0) return {list.name, list.doc};
+  return {};
+}
+
+const NameList* find_list(const char* list, std::string_view* of) {
+  const std::string_view wanted = list ? list : "";
+  for (const NameList& known : kLists) {
+    const std::string_view name = known.name;
+    const bool has_owner = name.back() == '/';
+    if (has_owner ? wanted.substr(0, name.size()) != name : wanted != name) continue;
+    *of = has_owner ? wanted.substr(name.size()) : "";
+    return has_owner && !find_algorithm(*of) ? nullptr : &known;
+  }
+  return nullptr;
+}
+
+Named name_at(const char* list, int32_t i) {
+  std::string_view of;
+  const NameList* found = i < 0 ? nullptr : find_list(list, &of);
+  return found ? found->at(of, i) : Named{};
+}
+
+struct Owner {
+  std::span<const Hyper> hypers;
+  AlgorithmRef ref;  // empty: settings
+};
+
+bool find_owner(const char* name, Owner* out) {
+  if (!name) return false;
+  if (std::strcmp(name, "settings") == 0) return *out = {settings(), {}}, true;
+  const AlgorithmRef ref = find_algorithm(name);
+  if (ref) *out = {ref.rule->hypers, ref};
+  return bool(ref);
+}
+
+talus_hyper describe(const Owner& owner, int32_t i) {
+  const Hyper& h = owner.hypers[size_t(i)];
+  const bool alias = owner.ref && owner.ref.algorithm->alias_of && h.alias;
+  talus_hyper out{};
+  out.kind = h.kind;
+  out.name = alias ? h.alias : h.name;
+  out.doc = h.doc;
+  out.def = owner.ref ? default_value(owner.ref, i) : h.def;
+  out.min = h.range.min;
+  out.max = h.range.max;
+  out.flags = h.range.open | h.flags;
+  return out;
+}
+
+std::string known_algorithms() {
+  std::string out;
+  for (int k = 0; const AlgorithmRef ref = algorithm_at(k); ++k)
+    out += (k ? ", " : "") + std::string(ref.algorithm->name);
+  return out;
+}
+
+}  // namespace
+
+Status unknown_algorithm(const char* function, const char* got) {
+  return failure(TALUS_E_NAME, "%s: no algorithm \"%s\", expected one of: %s", function,
+                 got ? got : "(NULL)", known_algorithms().c_str());
+}
+
+}  // namespace talus::capi
+
+using namespace talus;
+using namespace talus::capi;
+
+extern "C" {
+
+uint32_t talus_version(void) { return TALUS_VERSION; }
+uint32_t talus_abi_version(void) { return TALUS_ABI_MAJOR << 16 | TALUS_ABI_ADDITIONS; }
+const char* talus_build_info(void) { return TALUS_BUILD_INFO; }
+
+int32_t talus_name_count(const char* list) {
+  std::string_view of;
+  const NameList* found = find_list(list, &of);
+  if (!found) return -1;
+  int32_t count = 0;
+  while (found->at(of, count).name) ++count;
+  return count;
+}
+
+const char* talus_name_at(const char* list, int32_t i) { return name_at(list, i).name; }
+
+const char* talus_name_doc(const char* list, const char* name) {
+  for (int32_t i = 0; name; ++i) {
+    const Named found = name_at(list, i);
+    if (!found.name) return nullptr;
+    if (std::strcmp(found.name, name) == 0) return found.doc;
+  }
+  return nullptr;
+}
+
+int32_t talus_has_feature(const char* name) {
+  if (name && std::strcmp(name, "cpu") == 0) return 1;
+  guarded([&] {
+    return failure(TALUS_E_NAME, "talus_has_feature: this build has no feature \"%s\", it has: cpu",
+                   name ? name : "(NULL)");
+  });
+  return 0;
+}
+
+int32_t talus_hyper_count(const char* owner) {
+  Owner found;
+  return find_owner(owner, &found) ? int32_t(found.hypers.size()) : -1;
+}
+
+talus_status talus_hyper_info(const char* owner, int32_t i, talus_hyper* out) {
+  return guarded([&]() -> Status {
+    TALUS_TRY(need(out, "talus_hyper_info", "out"));
+    Owner found;
+    if (!find_owner(owner, &found))
+      return failure(TALUS_E_NAME,
+                     "talus_hyper_info: no owner \"%s\", expected settings or one of: %s",
+                     owner ? owner : "(NULL)", known_algorithms().c_str());
+    if (i < 0 || i >= int32_t(found.hypers.size()))
+      return failure(TALUS_E_ARGUMENT, "talus_hyper_info: i is %d, %s has 0 .. %zu", i, owner,
+                     found.hypers.size() - 1);
+    return give(describe(found, i), "talus_hyper", out);
+  });
+}
+
+}  // extern "C"

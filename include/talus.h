@@ -1,0 +1,383 @@
+/* talus: optimizer runtime for people who bring their own engine. The whole C ABI, version 0; C99.
+ *
+ * The host hands over raw pointers (parameter, gradient, element count, dtype) once, then calls
+ * talus_step. No macro is needed to call anything, so every language with a C FFI can bind this file.
+ *
+ *     talus_optimizer *opt;
+ *     talus_create("adamw", TALUS_CPU, 0, &opt);      an algorithm by name; group 0 exists
+ *     talus_set(opt, TALUS_ALL, "lr", 3e-4);          hyperparameters by name
+ *     talus_add_params(opt, 0, count, params, NULL);  descriptors: pointer, dtype, shape, gradient
+ *     for (...) { ...write the gradients...; talus_step(opt, NULL); }
+ *     talus_destroy(opt);
+ *
+ * Unless a comment says otherwise:
+ * errors     0 is success. On failure nothing has changed, out parameters are untouched, nothing
+ *            needs freeing, and talus_last_error() says what, where, got, expected. Each function
+ *            may also return TALUS_E_ARGUMENT (NULL, index, count), TALUS_E_MEMORY and
+ *            TALUS_E_INTERNAL; other codes are listed where a caller can act on them.
+ * ownership  what talus_create gave is freed by talus_destroy. Strings and arrays passed in are
+ *            copied during the call. Tensor memory (data, grad, bound state) is the caller's and is
+ *            borrowed until bound again or destroyed. Returned text is static or, where said, lives
+ *            as long as the optimizer; nobody frees it.
+ * threads    different optimizers: any threads. One optimizer: one call at a time, from any thread
+ *            (externally synchronized). Functions without an optimizer: any thread, any time.
+ * streams    void *stream orders the work of a device; on the CPU it must be NULL and the work is
+ *            done when the call returns.
+ * structs    start with struct_size: set it to sizeof. A zero field means its default. A longer
+ *            struct of a newer caller is accepted if all that is unknown here is zero, else
+ *            TALUS_E_UNSUPPORTED; a shorter one of an older caller takes defaults for the rest.
+ * numbers    one step gives the same bits for every thread count, chunking and instruction set.
+ *            Computed in f32 (f64 for f64 parameters) with + - * / sqrt, rounded to nearest even,
+ *            whatever rounding mode or flush-to-zero the calling thread has set; that setting is
+ *            restored before the call returns.
+ * quiet      the library never prints, aborts, exits, throws or installs a signal handler. Variables
+ *            named TALUS_* are read at the first talus_create.
+ */
+#ifndef TALUS_H
+#define TALUS_H
+#include <stdint.h>
+
+#if defined(TALUS_STATIC)
+#define TALUS_API
+#elif defined(_WIN32)
+#if defined(TALUS_BUILDING)
+#define TALUS_API __declspec(dllexport)
+#else
+#define TALUS_API __declspec(dllimport)
+#endif
+#else
+#define TALUS_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- version, names ------------------------------------------------------------------------- */
+
+#define TALUS_VERSION 0x000100 /* of this header: major << 16 | minor << 8 | patch */
+
+/* Returns the version of the loaded library, coded as TALUS_VERSION. */
+TALUS_API uint32_t talus_version(void);
+
+/* Returns the ABI: SONAME number << 16 | count of additions since that number. */
+TALUS_API uint32_t talus_abi_version(void);
+
+/* Returns compiler, build type and commit in one static line, for bug reports. */
+TALUS_API const char *talus_build_info(void);
+
+/* Lists what has a name. Lists:
+ *   "algorithms"   optimizers by their own names, such as "adamw"
+ *   "aliases"      other libraries' names with their defaults, accepted wherever an algorithm is
+ *   "slots/adamw"  the state of one algorithm (or alias), also what only some settings need
+ *   "settings"     of a whole optimizer, see talus_set_setting
+ *   "features"     of this build, see talus_has_feature
+ *   "cpu_targets"  instruction sets usable on this machine; the first is the one in use
+ *   "lists"        the names above, but for "slots/..."
+ * talus_name_count returns -1 for an unknown list; talus_name_at NULL for an unknown list or an i
+ * that is not in 0 .. count-1. */
+TALUS_API int32_t talus_name_count(const char *list);
+TALUS_API const char *talus_name_at(const char *list, int32_t i);
+
+/* Returns one static line about a name of a list, or NULL where either is unknown. */
+TALUS_API const char *talus_name_doc(const char *list, const char *name);
+
+/* Returns 1 if the feature can be used here and now, else 0 with the reason in talus_last_error. */
+TALUS_API int32_t talus_has_feature(const char *name);
+
+/* ---- status --------------------------------------------------------------------------------- */
+
+/* An int32_t, never an enum. Numbers are pinned: never reused, only added. */
+typedef int32_t talus_status;
+#define TALUS_OK 0
+#define TALUS_E_ARGUMENT 1     /* NULL, index, count, alignment, overlap, struct_size */
+#define TALUS_E_NAME 2         /* unknown algorithm, hyperparameter, slot...; the text lists the known */
+#define TALUS_E_RANGE 3        /* a value outside its range, or NaN */
+#define TALUS_E_STATE 4        /* right call, wrong moment */
+#define TALUS_E_NOT_PREPARED 5 /* capturing, and memory would be needed: call talus_prepare before */
+#define TALUS_E_MEMORY 6       /* an allocation failed */
+#define TALUS_E_UNSUPPORTED 7  /* well formed, but not in this build or on this device */
+#define TALUS_E_DEVICE 8       /* detail: the device's own error number */
+#define TALUS_E_DEVICE_LOST 9  /* the device needs a new process */
+#define TALUS_E_IO 10          /* detail: errno */
+#define TALUS_E_FORMAT 11      /* not a well-formed checkpoint */
+#define TALUS_E_MISMATCH 12    /* a well-formed checkpoint of another model */
+#define TALUS_E_VERSION 13     /* a checkpoint that needs what this library does not know */
+#define TALUS_E_CANCELLED 14   /* the caller's progress callback said stop */
+#define TALUS_E_CALLBACK 15    /* detail: what the callback returned */
+#define TALUS_E_COMM 16        /* detail: the rank that failed, or -1 */
+#define TALUS_E_FORKED 17      /* a device handle used in a child process */
+#define TALUS_E_NONFINITE 18   /* a gradient is not finite, and that was asked to be an error */
+#define TALUS_E_INTERNAL 19    /* our bug: please report the text */
+
+/* Returns "TALUS_E_RANGE" for 3 and so on, "unknown status" for a number not above; static. */
+TALUS_API const char *talus_status_name(talus_status status);
+
+/* Returns the text of this thread's last failure, "" if there was none. Never NULL; valid until
+ * this thread's next failure; success does not clear it. At most 1023 bytes of UTF-8. */
+TALUS_API const char *talus_last_error(void);
+
+/* Returns the number that goes with it (see the codes above), 0 where there is none. */
+TALUS_API int64_t talus_last_error_detail(void);
+
+/* ---- dtypes and devices ---------------------------------------------------------------------- */
+
+/* DLPack type code | bits << 8; 0 means "default" where a dtype is optional. */
+#define TALUS_F16 0x1002
+#define TALUS_BF16 0x1004
+#define TALUS_F32 0x2002
+#define TALUS_F64 0x4002
+
+/* DLPack device types. */
+#define TALUS_CPU 1
+#define TALUS_CUDA 2
+
+/* ---- hyperparameters ------------------------------------------------------------------------- */
+
+#define TALUS_REAL 0
+#define TALUS_INTEGER 1 /* exact to 2^53; a fraction is TALUS_E_RANGE */
+#define TALUS_FLAG 2    /* 0 or 1 */
+
+#define TALUS_HYPER_MIN_OPEN 1u /* min itself is not allowed */
+#define TALUS_HYPER_MAX_OPEN 2u /* max itself is not allowed */
+/* Decides which state exists. After the group's first step a flag of this kind is fixed, and a real
+ * (momentum) moves freely except between 0 and not 0: TALUS_E_STATE. */
+#define TALUS_HYPER_FIXED 4u
+
+/* A hyperparameter or setting as the library describes it. */
+typedef struct talus_hyper {
+  uint32_t struct_size;    /* in: bytes the caller knows; no more than that is written */
+  int32_t kind;            /* TALUS_REAL, TALUS_INTEGER or TALUS_FLAG */
+  const char *name, *doc;  /* static; doc is one line */
+  double def, min, max;    /* default and range; min and max may be infinite */
+  uint32_t flags;          /* TALUS_HYPER_... */
+  uint32_t reserved;       /* 0 */
+} talus_hyper;
+
+/* Returns the count of hyperparameters of owner: an algorithm, an alias, or "settings". -1: unknown
+ * owner. */
+TALUS_API int32_t talus_hyper_count(const char *owner);
+
+/* Describes hyperparameter i of owner in *out, 0 <= i < talus_hyper_count(owner). An alias has its
+ * own defaults and its library's spelling of names; talus_set takes either spelling.
+ * TALUS_E_NAME: unknown owner. */
+TALUS_API talus_status talus_hyper_info(const char *owner, int32_t i, talus_hyper *out);
+
+/* ---- optimizer ------------------------------------------------------------------------------- */
+
+typedef struct talus_optimizer talus_optimizer;
+
+/* As a group: every group, and the default of groups added later. */
+#define TALUS_ALL (-1)
+
+/* Creates an optimizer whose group 0 runs `algorithm` (a name or an alias; see "algorithms").
+ * device_type TALUS_CPU with device_id 0. *out is the caller's, for talus_destroy.
+ * TALUS_E_NAME: unknown algorithm, or a TALUS_CPU_TARGET that this machine does not have;
+ * TALUS_E_UNSUPPORTED: a device that this build does not have. */
+TALUS_API talus_status talus_create(const char *algorithm, int32_t device_type, int32_t device_id,
+                                    talus_optimizer **out);
+
+/* Frees the optimizer and the state it allocated. NULL is fine; never fails. */
+TALUS_API void talus_destroy(talus_optimizer *opt);
+
+/* Adds a group, at any time, also after steps. algorithm NULL: the one given to talus_create. Values
+ * set for TALUS_ALL before apply where the algorithm has the name. *group: its index. */
+TALUS_API talus_status talus_add_group(talus_optimizer *opt, const char *algorithm, int32_t *group);
+
+/* Returns the count of groups, -1 for NULL. */
+TALUS_API int32_t talus_group_count(const talus_optimizer *opt);
+
+/* Returns the algorithm's own name (never an alias), NULL for a group that is not there. */
+TALUS_API const char *talus_group_algorithm(const talus_optimizer *opt, int32_t group);
+
+/* Sets a hyperparameter of one group, or of all that have the name (TALUS_ALL); it acts on the next
+ * step. TALUS_E_NAME: unknown (with TALUS_ALL: in every group); TALUS_E_RANGE: outside the range in
+ * any group concerned, or NaN; TALUS_E_STATE: a TALUS_HYPER_FIXED one after the group's first step.
+ * Conditions between hyperparameters (nesterov needs momentum) are checked by prepare and step. */
+TALUS_API talus_status talus_set(talus_optimizer *opt, int32_t group, const char *name,
+                                 double value);
+
+/* Reads a hyperparameter of one group. TALUS_E_NAME: unknown. */
+TALUS_API talus_status talus_get(const talus_optimizer *opt, int32_t group, const char *name,
+                                 double *value);
+
+/* Sets or reads a setting of the whole optimizer; talus_hyper_info("settings", ...) describes each:
+ *   "threads"         most threads of a step, the caller's included; 0: as many as this process may
+ *                     use. Never changes a result.
+ *   "stats"           1: measure the norm of the gradients in each step (one more read of them)
+ *   "check_pointers"  0: bind calls skip the search for overlaps with other tensors */
+TALUS_API talus_status talus_set_setting(talus_optimizer *opt, const char *name, double value);
+TALUS_API talus_status talus_get_setting(const talus_optimizer *opt, const char *name,
+                                         double *value);
+
+/* ---- parameters ------------------------------------------------------------------------------ */
+
+/* What is optimised behind a 16-bit parameter. */
+#define TALUS_MASTER_AUTO 0 /* an f32 master for f16 and bf16 parameters, none for f32 and f64 */
+#define TALUS_MASTER_NONE 1 /* the parameter itself: updates below half its ulp are lost */
+#define TALUS_MASTER_F32 2  /* slot "master_param"; the parameter receives its rounded copy */
+
+/* One parameter. Zero it, set struct_size, fill what you need. */
+typedef struct talus_param {
+  uint32_t struct_size; /* also the stride of an array of these: all elements carry the same */
+  int32_t dtype;        /* TALUS_F32, TALUS_F16, TALUS_BF16 or TALUS_F64 */
+  void *data;           /* contiguous, row-major, aligned to its dtype; may be NULL if empty */
+  void *grad;           /* as data, never written by a step; NULL: none yet, see talus_bind_grads */
+  const char *name;     /* UTF-8, unique in the optimizer; NULL: "param.<index>" */
+  const int64_t *shape; /* ndim extents >= 0; NULL with ndim 0 is a scalar of one element */
+  int32_t ndim;         /* 0 .. 64 */
+  int32_t grad_dtype;   /* 0: dtype. f64 parameters take f64 or f32, all others f32, f16 or bf16 */
+  int32_t state_dtype;  /* 0: f32, for f64 parameters f64 */
+  int32_t master;       /* TALUS_MASTER_... */
+  uint64_t flags;       /* 0 */
+} talus_param;
+
+/* Adds count parameters to a group, all or none, at any time, also after steps. Each keeps its own
+ * step count. *first: index of the first one over the whole optimizer; first may be NULL.
+ * TALUS_E_ARGUMENT names the parameter and the field: NULL data of a tensor with elements, shape,
+ * alignment, overlap with a tensor known already, name that is there already; TALUS_E_UNSUPPORTED:
+ * an unknown dtype, a mix of dtypes or a flag that this build does not have. */
+TALUS_API talus_status talus_add_params(talus_optimizer *opt, int32_t group, int64_t count,
+                                        const talus_param *params, int64_t *first);
+
+/* Returns the count of parameters, -1 for NULL. */
+TALUS_API int64_t talus_param_count(const talus_optimizer *opt);
+
+/* Describes a parameter with defaults filled in (set out->struct_size). name and shape live as long
+ * as the optimizer. */
+TALUS_API talus_status talus_param_info(const talus_optimizer *opt, int64_t param,
+                                        talus_param *out);
+
+/* Returns the group of a parameter, or -1. */
+TALUS_API int32_t talus_param_group(const talus_optimizer *opt, int64_t param);
+
+/* Returns the index of the parameter with this name, or -1. */
+TALUS_API int64_t talus_find_param(const talus_optimizer *opt, const char *name);
+
+/* Rebinds a parameter whose memory the host has moved; the contents are taken as they are. */
+TALUS_API talus_status talus_bind_data(talus_optimizer *opt, int64_t param, void *data);
+
+/* ---- gradients ------------------------------------------------------------------------------- */
+
+/* Binds the gradients of parameters first .. first+count-1, all or none; kept until bound again.
+ * NULL: no gradient, the parameter is left out of the step whole (no decay, no momentum, no step
+ * count, no state). A gradient of zeros is a full step. */
+TALUS_API talus_status talus_bind_grads(talus_optimizer *opt, int64_t first, int64_t count,
+                                        void *const *grads);
+
+#define TALUS_ZERO_FILL 0   /* write zeros into the bound gradients */
+#define TALUS_ZERO_UNBIND 1 /* forget the gradient pointers; touches no tensor memory */
+TALUS_API talus_status talus_zero_grad(talus_optimizer *opt, int32_t mode, void *stream);
+
+/* ---- state ----------------------------------------------------------------------------------- */
+
+/* One state tensor of one parameter: a view of the live memory, no copy. */
+typedef struct talus_state {
+  uint32_t struct_size;     /* in: bytes the caller knows */
+  int32_t dtype;
+  const char *slot;         /* "exp_avg", "master_param"...; static */
+  void *data;               /* NULL until prepared, stepped or bound; write only between calls */
+  int64_t param;            /* whose state this is */
+  int64_t first, count;     /* elements first .. first+count-1 of the tensor are here */
+  uint64_t bytes, alignment; /* size of data; what talus_bind_state asks of a pointer */
+} talus_state;
+
+/* Returns how many state tensors there are under the present hyperparameters, -1 for NULL. */
+TALUS_API int64_t talus_state_count(const talus_optimizer *opt);
+
+/* Describes state tensor i, 0 <= i < talus_state_count: parameters in order, slots in order. */
+TALUS_API talus_status talus_state_info(const talus_optimizer *opt, int64_t i, talus_state *out);
+
+/* Puts a state tensor into the caller's memory (bytes as talus_state_info says). Its contents are
+ * the state if the parameter's step count is above 0 (talus_set_steps). At 0 the first step
+ * initialises them; only "master_param" is taken as it is. Not copied: state that was there before
+ * is replaced. TALUS_E_NAME: the parameter has no such slot. */
+TALUS_API talus_status talus_bind_state(talus_optimizer *opt, int64_t param, const char *slot,
+                                        void *data, uint64_t bytes);
+
+/* Reads or sets the count of steps that a parameter has taken. Setting it above 0 declares that all
+ * its state tensors hold valid contents: TALUS_E_STATE names one that has no memory yet. Setting it
+ * to 0 starts the parameter afresh at its next step. */
+TALUS_API talus_status talus_steps(const talus_optimizer *opt, int64_t param, int64_t *steps);
+TALUS_API talus_status talus_set_steps(talus_optimizer *opt, int64_t param, int64_t steps);
+
+/* ---- the step -------------------------------------------------------------------------------- */
+
+/* Allocates the state of every parameter and builds the plan now. Optional: a step does it for what
+ * it needs. TALUS_E_RANGE: hyperparameters that exclude each other. */
+TALUS_API talus_status talus_prepare(talus_optimizer *opt, void *stream);
+
+/* Takes one step: reads the bound gradients, writes parameters and state. From the second step of
+ * an unchanged optimizer on it allocates nothing. With nothing bound at all: TALUS_E_STATE. Errors
+ * as talus_prepare. */
+TALUS_API talus_status talus_step(talus_optimizer *opt, void *stream);
+
+/* Evaluates the loss, writes it to *loss and writes (or binds) the gradients. Runs on the calling
+ * thread and may call talus_bind_grads and talus_zero_grad of the same optimizer, nothing else of
+ * it. Non-zero: stop. Must not unwind. */
+typedef int32_t (*talus_closure)(void *user, double *loss);
+
+/* Calls closure(user, &value), then takes a step; *loss gets the value of the first call and may be
+ * NULL. TALUS_E_CALLBACK, detail = the closure's value: no step was taken. */
+TALUS_API talus_status talus_step_closure(talus_optimizer *opt, talus_closure closure, void *user,
+                                          double *loss, void *stream);
+
+/* ---- statistics ------------------------------------------------------------------------------ */
+
+typedef struct talus_stats {
+  uint32_t struct_size;     /* in: bytes the caller knows */
+  int32_t found_inf;        /* 1: the last step was skipped over a gradient that is not finite */
+  int64_t steps, skipped;   /* steps performed and skipped since creation */
+  double grad_norm;         /* 2-norm of all bound gradients of the last step; NaN if not measured */
+  double clip_factor;       /* what the last step multiplied gradients by; 1: nothing */
+  double loss_scale;        /* 1 */
+  uint64_t state_bytes, workspace_bytes; /* allocated by the optimizer, bound memory not counted */
+} talus_stats;
+
+/* Fills *out. wait 1: waits for the device first; 0: what is known. The CPU is always up to date. */
+TALUS_API talus_status talus_get_stats(talus_optimizer *opt, int32_t wait, talus_stats *out);
+
+/* ---- hooks of the host ----------------------------------------------------------------------- */
+
+/* A loop of the host: runs task(context, i) once for each 0 <= i < count, on any threads, and
+ * returns when all are done. Tasks never wait for each other and do not unwind; one after the other
+ * on the calling thread is right as well. */
+typedef void (*talus_task)(void *context, int64_t i);
+typedef void (*talus_parallel_for)(void *user, int64_t count, talus_task task, void *context);
+
+/* Runs steps on the host's threads instead of the library's own; NULL: the library's own again.
+ * count is at most the setting "threads". user must outlive the optimizer. Called on the stepping
+ * thread. */
+TALUS_API talus_status talus_set_parallel_for(talus_optimizer *opt, talus_parallel_for run,
+                                              void *user);
+
+/* Where state and workspace come from; NULL members other than alloc and release are left out. */
+typedef struct talus_allocator {
+  uint32_t struct_size, reserved;
+  void *user;
+  /* Returns bytes at a multiple of alignment (a power of two), NULL: no memory. */
+  void *(*alloc)(void *user, uint64_t bytes, uint64_t alignment, void *stream);
+  void (*release)(void *user, void *data, uint64_t bytes, void *stream);
+  void (*destroy)(void *user); /* after the last release, or when replaced */
+} talus_allocator;
+
+/* Sets the allocator; NULL: the library's own. TALUS_E_STATE once memory has been allocated. */
+TALUS_API talus_status talus_set_allocator(talus_optimizer *opt, const talus_allocator *allocator);
+
+#define TALUS_LOG_ERROR 0
+#define TALUS_LOG_WARNING 1
+#define TALUS_LOG_INFO 2
+#define TALUS_LOG_DEBUG 3
+
+/* Receives one line without a line end; text is valid during the call. Called on the thread that
+ * called the library, one call at a time over the process; must not call the library. */
+typedef void (*talus_log)(void *user, int32_t level, const char *text);
+
+/* Sets the process-wide log for levels up to `level`; NULL: silent, the default. user must outlive
+ * its replacement. */
+TALUS_API void talus_set_log(talus_log log, int32_t level, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,487 @@
+// talus.hpp: RAII over talus.h for C++20, header only; nothing here is part of the library's ABI.
+//
+//     std::vector<float> weights = ..., gradient(weights.size());
+//     talus::Optimizer opt("adamw", {{"lr", 3e-4}, {"weight_decay", 0.1}});
+//     opt.add(weights, gradient, {.name = "w", .shape = {128, 64}});
+//     for (...) { ...write the gradient...; opt.step(); }
+//
+// Unless a comment says otherwise: what talus.h says of a function holds for the one that wraps it.
+// A failure throws talus::Error and has changed nothing. Tensor memory is borrowed as the pointers
+// in talus.h are: a vector must not grow until it is bound again or the optimizer is destroyed.
+// Groups and parameters are plain indices. handle() lends the raw optimizer for a host without
+// exceptions.
+#ifndef TALUS_HPP
+#define TALUS_HPP
+#include <talus.h>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <initializer_list>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace talus {
+
+// A status that is not TALUS_OK; what() is the library's text: what, where, got, expected.
+class Error : public std::runtime_error {
+ public:
+  // Takes text and detail of this thread's last failure.
+  explicit Error(talus_status code) : Error(code, talus_last_error(), talus_last_error_detail()) {}
+  Error(talus_status code, const std::string& text, int64_t detail = 0)
+      : std::runtime_error(text), code_(code), detail_(detail) {}
+
+  // Returns TALUS_E_....
+  talus_status code() const noexcept { return code_; }
+  // Returns "TALUS_E_RANGE" and the like.
+  const char* name() const noexcept { return talus_status_name(code_); }
+  // Returns the number that goes with the code, 0 where there is none.
+  int64_t detail() const noexcept { return detail_; }
+
+ private:
+  talus_status code_;
+  int64_t detail_;
+};
+
+// Throws Error unless status is TALUS_OK; for calls of talus.h that this file does not wrap.
+inline void check(talus_status status) {
+  if (status != TALUS_OK) throw Error(status);
+}
+
+// The bits of a 16-bit element, for hosts whose own half type is a plain uint16_t.
+struct Float16 {
+  uint16_t bits;
+};
+struct BFloat16 {
+  uint16_t bits;
+};
+
+// Maps an element type to its TALUS_ dtype. Specialise it for a half type of your own.
+template <class T>
+struct dtype_of;
+template <>
+struct dtype_of<float> : std::integral_constant<int32_t, TALUS_F32> {};
+template <>
+struct dtype_of<double> : std::integral_constant<int32_t, TALUS_F64> {};
+template <>
+struct dtype_of<Float16> : std::integral_constant<int32_t, TALUS_F16> {};
+template <>
+struct dtype_of<BFloat16> : std::integral_constant<int32_t, TALUS_BF16> {};
+
+// A type with a dtype.
+template <class T>
+concept Element = requires {
+  { dtype_of<std::remove_const_t<T>>::value } -> std::convertible_to<int32_t>;
+};
+
+template <Element T>
+inline constexpr int32_t dtype = dtype_of<std::remove_const_t<T>>::value;
+
+// Contiguous elements that outlive the call: a span, or an lvalue vector or array.
+template <class R>
+concept Tensor = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
+    std::ranges::borrowed_range<R> &&
+    Element<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+
+// Views a tensor as a span; const elements stay const.
+template <Tensor R>
+auto view(R&& tensor) {
+  using T = std::remove_reference_t<std::ranges::range_reference_t<R>>;
+  return std::span<T>(std::ranges::data(tensor), std::ranges::size(tensor));
+}
+
+// Returns a value-initialised struct of talus.h with struct_size set.
+template <class Struct>
+Struct sized() {
+  Struct value{};
+  value.struct_size = sizeof value;
+  return value;
+}
+
+// Returns the names of a list ("algorithms", "aliases", "slots/adamw", ...; see talus_name_count).
+inline std::vector<std::string> names(const std::string& list) {
+  const int32_t count = talus_name_count(list.c_str());
+  if (count < 0) throw Error(TALUS_E_NAME, "no list named \"" + list + "\"");
+  std::vector<std::string> result;
+  for (int32_t i = 0; i < count; ++i) result.emplace_back(talus_name_at(list.c_str(), i));
+  return result;
+}
+
+// Returns the line about one name of a list.
+inline std::string doc(const std::string& list, const std::string& name) {
+  const char* text = talus_name_doc(list.c_str(), name.c_str());
+  if (text == nullptr) throw Error(TALUS_E_NAME, "no \"" + name + "\" in list \"" + list + "\"");
+  return text;
+}
+
+// Describes every hyperparameter of an algorithm or alias, or every setting (owner "settings").
+inline std::vector<talus_hyper> hypers(const std::string& owner) {
+  std::vector<talus_hyper> result;
+  const int32_t count = talus_hyper_count(owner.c_str());
+  if (count < 0) {
+    talus_hyper unused = sized<talus_hyper>();
+    check(talus_hyper_info(owner.c_str(), 0, &unused));
+  }
+  for (int32_t i = 0; i < count; ++i) {
+    result.push_back(sized<talus_hyper>());
+    check(talus_hyper_info(owner.c_str(), i, &result.back()));
+  }
+  return result;
+}
+
+// Tells whether a feature can be used here and now; if not, *reason (if given) gets the library's.
+inline bool has_feature(const std::string& name, std::string* reason = nullptr) {
+  if (talus_has_feature(name.c_str()) != 0) return true;
+  if (reason != nullptr) *reason = talus_last_error();
+  return false;
+}
+
+// Names and values of hyperparameters or settings.
+using Values = std::initializer_list<std::pair<const char*, double>>;
+
+// Receives the log of the whole process for as long as it lives. One at a time: a second one
+// replaces the first, and whichever is destroyed first makes the library silent again.
+class Log {
+ public:
+  using Line = std::function<void(int32_t level, std::string_view text)>;
+
+  // line is called for levels up to `level`; it must not throw and must not call the library.
+  explicit Log(Line line, int32_t level = TALUS_LOG_WARNING) : line_(std::move(line)) {
+    talus_set_log(&Log::call, level, this);
+  }
+  ~Log() { talus_set_log(nullptr, 0, nullptr); }
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+
+ private:
+  static void call(void* user, int32_t level, const char* text) noexcept {
+    static_cast<Log*>(user)->line_(level, text);
+  }
+
+  Line line_;
+};
+
+// What a parameter may have besides its memory; every default is talus_param's.
+struct ParamOptions {
+  const char* name = nullptr;       // nullptr: "param.<index>"
+  std::vector<int64_t> shape = {};  // empty: one extent, the size of the span
+  int32_t group = 0;
+  int32_t state_dtype = 0;
+  int32_t master = TALUS_MASTER_AUTO;
+};
+
+// Owns a talus_optimizer. Movable; one that was moved from may only be destroyed or assigned to.
+// As in C, one call at a time; the const members of one optimizer may overlap.
+class Optimizer {
+ public:
+  // Creates an optimizer whose group 0 runs `algorithm`, and sets values for TALUS_ALL.
+  explicit Optimizer(const std::string& algorithm, Values values = {},
+                     int32_t device_type = TALUS_CPU, int32_t device_id = 0) {
+    talus_optimizer* created = nullptr;
+    check(talus_create(algorithm.c_str(), device_type, device_id, &created));
+    handle_.reset(created);
+    set(values);
+  }
+  // Takes ownership of what talus_create gave.
+  explicit Optimizer(talus_optimizer* owned) noexcept : handle_(owned) {}
+
+  Optimizer(Optimizer&&) noexcept = default;
+  Optimizer& operator=(Optimizer&& other) noexcept {
+    Optimizer moved(std::move(other));  // the old optimizer goes before the hooks it may call
+    std::swap(handle_, moved.handle_);
+    std::swap(parallel_for_, moved.parallel_for_);
+    return *this;
+  }
+
+  // Lends the optimizer for calls that this file does not wrap.
+  talus_optimizer* handle() const noexcept { return handle_.get(); }
+
+  /* groups, hyperparameters, settings */
+
+  // Adds a group and returns its index. algorithm "": the one of the constructor. Values are set in
+  // this group only; if one is refused the group is there with its defaults.
+  int32_t add_group(const std::string& algorithm = {}, Values values = {}) {
+    int32_t group = 0;
+    const char* name = algorithm.empty() ? nullptr : algorithm.c_str();
+    check(talus_add_group(handle(), name, &group));
+    set(values, group);
+    return group;
+  }
+  int32_t group_count() const { return talus_group_count(handle()); }
+  // Returns the algorithm's own name, never an alias.
+  std::string group_algorithm(int32_t group = 0) const {
+    const char* name = talus_group_algorithm(handle(), group);
+    if (name == nullptr) throw Error(TALUS_E_ARGUMENT, "no group " + std::to_string(group));
+    return name;
+  }
+
+  void set(const char* name, double value, int32_t group = TALUS_ALL) {
+    check(talus_set(handle(), group, name, value));
+  }
+  // Sets one after the other; on failure those before the refused one are set.
+  void set(Values values, int32_t group = TALUS_ALL) {
+    for (const auto& [name, value] : values) set(name, value, group);
+  }
+  double get(const char* name, int32_t group = 0) const {
+    double value = 0;
+    check(talus_get(handle(), group, name, &value));
+    return value;
+  }
+  void set_setting(const char* name, double value) {
+    check(talus_set_setting(handle(), name, value));
+  }
+  double get_setting(const char* name) const {
+    double value = 0;
+    check(talus_get_setting(handle(), name, &value));
+    return value;
+  }
+
+  /* parameters */
+
+  // Adds one parameter and returns its index. grad empty: none yet, see bind_grad.
+  template <Tensor Data, Tensor Grad>
+  int64_t add(Data&& data, Grad&& grad, const ParamOptions& options = {}) {
+    return add_spans(view(data), view(grad), options);
+  }
+  template <Tensor Data>
+  int64_t add(Data&& data, const ParamOptions& options = {}) {
+    const auto elements = view(data);
+    return add_spans(elements, decltype(elements){}, options);
+  }
+  // Adds what talus.h describes, for memory that no span can name; struct_size may be left 0.
+  int64_t add(talus_param param, int32_t group = 0) {
+    if (param.struct_size == 0) param.struct_size = sizeof param;
+    return add(std::span<const talus_param>(&param, 1), group);
+  }
+  // Adds several, all or none, and returns the index of the first.
+  int64_t add(std::span<const talus_param> params, int32_t group = 0) {
+    int64_t first = 0;
+    check(talus_add_params(handle(), group, int64_t(params.size()), params.data(), &first));
+    return first;
+  }
+
+  int64_t param_count() const { return talus_param_count(handle()); }
+  // Describes a parameter with defaults filled in; its name and shape live as long as the
+  // optimizer.
+  talus_param param(int64_t index) const {
+    talus_param info = sized<talus_param>();
+    check(talus_param_info(handle(), index, &info));
+    return info;
+  }
+  int32_t param_group(int64_t index) const {
+    const int32_t group = talus_param_group(handle(), index);
+    if (group < 0) throw Error(TALUS_E_ARGUMENT, "no parameter " + std::to_string(index));
+    return group;
+  }
+  std::optional<int64_t> find(const char* name) const {
+    const int64_t index = talus_find_param(handle(), name);
+    return index < 0 ? std::nullopt : std::optional(index);
+  }
+
+  // Rebinds moved memory; memory of another type or size is refused.
+  template <Tensor Data>
+  void bind_data(int64_t index, Data&& data) {
+    const std::span elements = view(data);
+    const talus_param info = param(index);
+    require_dtype("data", dtype<typename decltype(elements)::element_type>, info.dtype);
+    require_count("data", elements.size(), element_count(info));
+    check(talus_bind_data(handle(), index, elements.data()));
+  }
+  // Binds the gradient of one parameter; one of another type or size is refused.
+  template <Tensor Grad>
+  void bind_grad(int64_t index, Grad&& grad) {
+    const std::span elements = view(grad);
+    const talus_param info = param(index);
+    require_dtype("gradient", dtype<typename decltype(elements)::element_type>, info.grad_dtype);
+    require_count("gradient", elements.size(), element_count(info));
+    void* const pointer = writable(elements);
+    check(talus_bind_grads(handle(), index, 1, &pointer));
+  }
+  // Binds a whole column of gradients in one call; nullptr: no gradient.
+  void bind_grads(std::span<void* const> grads, int64_t first = 0) {
+    check(talus_bind_grads(handle(), first, int64_t(grads.size()), grads.data()));
+  }
+  void zero_grad(int32_t mode = TALUS_ZERO_FILL, void* stream = nullptr) {
+    check(talus_zero_grad(handle(), mode, stream));
+  }
+
+  /* state */
+
+  // Describes all state tensors, parameters in order, slots in order.
+  std::vector<talus_state> states() const {
+    const int64_t count = talus_state_count(handle());
+    std::vector<talus_state> result(size_t(count < 0 ? 0 : count), sized<talus_state>());
+    for (size_t i = 0; i < result.size(); ++i)
+      check(talus_state_info(handle(), int64_t(i), &result[i]));
+    return result;
+  }
+  // Views one state tensor: live memory, empty until there is some. Write only between calls.
+  template <Element T>
+  std::span<T> state(int64_t index, std::string_view slot) const {
+    for (const talus_state& found : states()) {
+      if (found.param != index || found.slot != slot) continue;
+      require_dtype("state", dtype<T>, found.dtype);
+      return {static_cast<T*>(found.data), found.data == nullptr ? 0 : size_t(found.count)};
+    }
+    throw Error(TALUS_E_NAME,
+                "parameter " + std::to_string(index) + ": no slot \"" + std::string(slot) + "\"");
+  }
+  template <Tensor State>
+  void bind_state(int64_t index, const char* slot, State&& data) {
+    const std::span elements = view(data);
+    check(talus_bind_state(handle(), index, slot, elements.data(), elements.size_bytes()));
+  }
+  int64_t steps(int64_t index) const {
+    int64_t steps = 0;
+    check(talus_steps(handle(), index, &steps));
+    return steps;
+  }
+  void set_steps(int64_t index, int64_t steps) { check(talus_set_steps(handle(), index, steps)); }
+
+  /* the step */
+
+  void prepare(void* stream = nullptr) { check(talus_prepare(handle(), stream)); }
+  void step(void* stream = nullptr) { check(talus_step(handle(), stream)); }
+
+  // Calls closure() -> loss, then takes a step, and returns the loss. An exception of the closure
+  // comes out of this call, never through the C frames, and no step was taken.
+  template <class Closure>
+  requires std::is_invocable_r_v<double, Closure&>
+  double step(Closure&& closure, void* stream = nullptr) {
+    struct Call {
+      std::remove_reference_t<Closure>& closure;
+      std::exception_ptr thrown;
+    } call{closure, nullptr};
+    const talus_closure evaluate = [](void* user, double* loss) noexcept -> int32_t {
+      Call& state = *static_cast<Call*>(user);
+      try {
+        *loss = static_cast<double>(std::invoke(state.closure));
+        return 0;
+      } catch (...) {
+        state.thrown = std::current_exception();
+        return 1;
+      }
+    };
+    double loss = 0;
+    const talus_status status = talus_step_closure(handle(), evaluate, &call, &loss, stream);
+    if (call.thrown) std::rethrow_exception(call.thrown);
+    check(status);
+    return loss;
+  }
+
+  talus_stats stats(bool wait = false) {
+    talus_stats result = sized<talus_stats>();
+    check(talus_get_stats(handle(), wait ? 1 : 0, &result));
+    return result;
+  }
+
+  /* hooks */
+
+  using Task = std::function<void(int64_t)>;
+  // Runs task(i) once for each 0 <= i < count and returns when all are done. Must not throw.
+  using ParallelFor = std::function<void(int64_t count, const Task& task)>;
+  // Runs steps on the host's threads; an empty function: the library's own again.
+  void set_parallel_for(ParallelFor run) {
+    std::unique_ptr<ParallelFor> kept;
+    if (run) kept = std::make_unique<ParallelFor>(std::move(run));
+    check(talus_set_parallel_for(handle(), kept ? &Optimizer::call_parallel_for : nullptr,
+                                 kept.get()));
+    parallel_for_ = std::move(kept);
+  }
+
+  // Where state and workspace come from; neither may throw. alloc: nullptr means no memory.
+  struct Allocator {
+    std::function<void*(uint64_t bytes, uint64_t alignment, void* stream)> alloc;
+    std::function<void(void* data, uint64_t bytes, void* stream)> release;
+  };
+  // Sets the allocator, which lives until its last release; before memory has been allocated.
+  void set_allocator(Allocator allocator) {
+    auto kept = std::make_unique<Allocator>(std::move(allocator));
+    talus_allocator table = sized<talus_allocator>();
+    table.user = kept.get();
+    table.alloc = [](void* user, uint64_t bytes, uint64_t alignment, void* stream) noexcept {
+      return static_cast<Allocator*>(user)->alloc(bytes, alignment, stream);
+    };
+    table.release = [](void* user, void* data, uint64_t bytes, void* stream) noexcept {
+      static_cast<Allocator*>(user)->release(data, bytes, stream);
+    };
+    table.destroy = [](void* user) noexcept { delete static_cast<Allocator*>(user); };
+    check(talus_set_allocator(handle(), &table));
+    kept.release();  // destroy frees it from here on
+  }
+
+ private:
+  struct Destroy {
+    void operator()(talus_optimizer* opt) const noexcept { talus_destroy(opt); }
+  };
+
+  template <class T, class G>
+  int64_t add_spans(std::span<T> data, std::span<G> grad, const ParamOptions& options) {
+    static_assert(!std::is_const_v<T>, "a parameter is written by the step");
+    const int64_t extent = int64_t(data.size());
+    talus_param param = sized<talus_param>();
+    param.dtype = dtype<T>;
+    param.data = data.data();
+    param.grad = writable(grad);
+    param.grad_dtype = dtype<G>;
+    param.name = options.name;
+    param.shape = options.shape.empty() ? &extent : options.shape.data();
+    param.ndim = options.shape.empty() ? 1 : int32_t(options.shape.size());
+    param.state_dtype = options.state_dtype;
+    param.master = options.master;
+    require_count("data", data.size(), element_count(param));
+    if (!grad.empty()) require_count("gradient", grad.size(), extent);
+    return add(param, options.group);
+  }
+
+  // talus.h takes gradients without const though no step writes them.
+  template <class T>
+  static void* writable(std::span<T> elements) {
+    return const_cast<std::remove_const_t<T>*>(elements.data());
+  }
+
+  // Returns the product of the extents, -1 for one that is no count: the library names the fault.
+  static int64_t element_count(const talus_param& param) {
+    int64_t count = 1;
+    for (int32_t i = 0; i < param.ndim; ++i) {
+      const int64_t extent = param.shape[i];
+      if (extent < 0) return -1;
+      if (extent != 0 && count > std::numeric_limits<int64_t>::max() / extent) return -1;
+      count *= extent;
+    }
+    return count;
+  }
+
+  static void require_count(const char* what, size_t got, int64_t expected) {
+    if (expected < 0 || int64_t(got) == expected) return;
+    throw Error(TALUS_E_ARGUMENT, std::string(what) + ": got " + std::to_string(got) +
+                                      " elements, expected " + std::to_string(expected));
+  }
+  static void require_dtype(const char* what, int32_t got, int32_t expected) {
+    if (got == expected) return;
+    throw Error(TALUS_E_ARGUMENT, std::string(what) + ": got dtype " + std::to_string(got) +
+                                      ", expected " + std::to_string(expected));
+  }
+
+  static void call_parallel_for(void* user, int64_t count, talus_task task,
+                                void* context) noexcept {
+    (*static_cast<ParallelFor*>(user))(count, [=](int64_t i) { task(context, i); });
+  }
+
+  std::unique_ptr<ParallelFor> parallel_for_;  // outlives the optimizer, so it is declared before
+  std::unique_ptr<talus_optimizer, Destroy> handle_;
+};
+
+}  // namespace talus
+#endif

@@ -1,0 +1,44 @@
+// Scope in which this thread rounds to nearest and keeps subnormals, whatever its owner has set.
+#pragma once
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+namespace talus {
+
+// Every thread that takes part in a step holds one; the owner's control word comes back at the end.
+class FloatEnvironment {
+ public:
+  FloatEnvironment() : saved_(read()) {
+    if (saved_ & kControl) write(saved_ & ~kControl);
+  }
+  ~FloatEnvironment() {
+    if (saved_ & kControl) write(saved_);
+  }
+  FloatEnvironment(const FloatEnvironment&) = delete;
+  FloatEnvironment& operator=(const FloatEnvironment&) = delete;
+
+ private:
+#if defined(__x86_64__)
+  using Word = uint32_t;
+  static constexpr Word kControl = 0x8000 | 0x6000 | 0x0040;  // FTZ, rounding mode, DAZ
+  static Word read() { return _mm_getcsr(); }
+  static void write(Word word) { _mm_setcsr(word); }
+#elif defined(__aarch64__)
+  using Word = uint64_t;
+  static constexpr Word kControl = Word{7} << 22;  // FZ, rounding mode
+  static Word read() {
+    Word word;
+    asm volatile("mrs %0, fpcr" : "=r"(word));
+    return word;
+  }
+  static void write(Word word) { asm volatile("msr fpcr, %0" ::"r"(word)); }
+#else
+#error "talus: how to read the floating-point control word of this CPU is not known"
+#endif
+  Word saved_;
+};
+
+}  // namespace talus

@@ -1,0 +1,41 @@
+// Integer powers and bias corrections of the host scalars, to the last bit on every machine:
+// double-double arithmetic, no pow of a C library.
+#pragma once
+#include <cmath>
+#include <cstdint>
+
+#include "lib/base/float_contract.h"
+
+namespace talus {
+
+// high + low, |low| at most half an ulp of high.
+struct DoubleDouble {
+  double high, low;
+};
+
+inline DoubleDouble multiply(DoubleDouble x, DoubleDouble y) {
+  const double product = x.high * y.high;
+  const double rest = std::fma(x.high, y.high, -product) + (x.high * y.low + x.low * y.high);
+  const double high = product + rest;
+  return {high, rest - (high - product)};
+}
+
+// base^n by binary powering, n >= 0.
+inline DoubleDouble power(double base, int64_t n) {
+  DoubleDouble result{1, 0}, square{base, 0};
+  for (; n > 0; n >>= 1) {
+    if (n & 1) result = multiply(result, square);
+    if (n > 1) square = multiply(square, square);
+  }
+  return result;
+}
+
+// 1 - beta^t, rounded once. 1 - high is not exact below 1/2: its error is taken along.
+inline double bias_correction(double beta, int64_t t) {
+  const DoubleDouble decayed = power(beta, t);
+  const double difference = 1 - decayed.high;
+  const double error = (1 - difference) - decayed.high;
+  return difference + (error - decayed.low);
+}
+
+}  // namespace talus

@@ -1,0 +1,290 @@
+// The CPU backend: one region of threads per pass and kernel key, in the host's own memory.
+#include "lib/cpu/backend.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "lib/base/float_contract.h"
+#include "lib/base/float_environment.h"
+#include "lib/cpu/chunk_runner.h"
+#include "lib/cpu/kernels.h"
+#include "lib/rules/registry.h"
+#include "lib/table/norm.h"
+
+namespace talus {
+namespace {
+
+// Waking parked workers costs about as much as updating this many chunks (spec: 128Ki parameters).
+constexpr int64_t kSerialBelow = 8;
+constexpr int64_t kFillBytes = 1 << 20;  // one piece of fill_zero
+
+struct Context {
+  BackendConfig config{};
+  const KernelTable* kernels = nullptr;
+  ChunkRunner runner;
+  PlanView plan{};
+  double* partials = nullptr;     // [sum][tile]
+  double* part_values = nullptr;  // [tensor][kMaxPartValues]
+  const Row* rows = nullptr;
+  Report report{};
+};
+
+Context& get(void* context) { return *static_cast<Context*>(context); }
+
+// Some chunks of a plan under one function. `first` is added to the runner's chunk numbers.
+struct Region {
+  const PlanView* plan;
+  const PassCall* call;
+  SegmentsFn function;
+  int64_t first;
+};
+
+void run_region(Context& x, const Launch& launch, const PassCall& call, SegmentsFn function) {
+  Region region{&x.plan, &call, function, launch.first_chunk};
+  x.runner.run(
+      launch.chunk_count, kSerialBelow,
+      [](void* p, int64_t c) {
+        const Region& r = *static_cast<const Region*>(p);
+        const int64_t* first = r.plan->chunk_first + r.first + c;
+        r.function(*r.call, r.plan->segments + first[0], r.plan->segments + first[1]);
+      },
+      &region);
+}
+
+PassCall call_of(Context& x) {
+  PassCall call{};
+  call.plan = &x.plan;
+  call.rows = x.rows;
+  call.gradient_factor = 1;
+  call.partials = x.partials;
+  call.partial_stride = x.plan.tile_first[x.plan.table.tensor_count];
+  return call;
+}
+
+bool is_f64(const Launch& launch) { return launch.key.compute == Dtype::f64; }
+
+const VariantInfo& variant_of(const Launch& launch) {
+  return rules()[size_t(launch.key.rule)].variants[size_t(launch.key.variant)];
+}
+
+int64_t tiles_of(const PlanView& plan, int64_t tensor) {
+  return plan.tile_first[tensor + 1] - plan.tile_first[tensor];
+}
+
+// ---- the rule's fold, once per tensor --------------------------------------------------------
+
+struct FoldCall {
+  const PassCall* call;
+  const PassInfo* pass;
+  std::span<const Slot> slots;
+  double* part_values;
+};
+
+double load_scalar(const ColumnView& c, int64_t tensor) {
+  const void* data = c.data[tensor];
+  return c.dtype[tensor] == Dtype::f64 ? *static_cast<const double*>(data)
+                                       : double(*static_cast<const float*>(data));
+}
+
+void store_scalar(const ColumnView& c, int64_t tensor, double x) {
+  if (c.dtype[tensor] == Dtype::f64)
+    *static_cast<double*>(c.data[tensor]) = x;
+  else
+    *static_cast<float*>(c.data[tensor]) = float(x);
+}
+
+void fold_tensor(const FoldCall& f, int64_t tensor) {
+  const TableView& table = f.call->plan->table;
+  double sums[kMaxSums], slots[kMaxSlots] = {};
+  for (size_t k = 0; k < f.pass->sums.size(); ++k)
+    sums[k] = fold_pairs(f.pass->sums[k], f.call->partial(int(k), tensor, 0),
+                         tiles_of(*f.call->plan, tensor));
+  const auto is_scalar = [&](size_t k) {
+    return f.slots[k].shape == Shape::tensor && table.column[kFirstSlot + k].data[tensor];
+  };
+  for (size_t k = 0; k < f.slots.size(); ++k)
+    if (is_scalar(k)) slots[k] = load_scalar(table.column[kFirstSlot + k], tensor);
+  const Row& row = f.call->rows[table.scalar_class[tensor]];
+  f.pass->fold(row.scalar, sums, slots, f.part_values + tensor * kMaxPartValues);
+  for (size_t k = 0; k < f.slots.size(); ++k)
+    if (is_scalar(k)) store_scalar(table.column[kFirstSlot + k], tensor, slots[k]);
+}
+
+void fold_launch(Context& x, const Launch& launch, const PassCall& call, const PassInfo& pass) {
+  const FoldCall fold{&call, &pass, rules()[size_t(launch.key.rule)].slots, x.part_values};
+  struct Work {
+    const FoldCall* fold;
+    const PlanView* plan;
+    int64_t first;
+  } work{&fold, &x.plan, launch.first_chunk};
+  x.runner.run(
+      launch.chunk_count, kSerialBelow,
+      [](void* p, int64_t c) {
+        const Work& w = *static_cast<const Work*>(p);
+        const int64_t* first = w.plan->chunk_first + w.first + c;
+        for (const Segment* g = w.plan->segments + first[0]; g != w.plan->segments + first[1]; ++g)
+          if (g->begin == 0 && w.plan->table.scalar_class[g->tensor] != kIdle)
+            fold_tensor(*w.fold, g->tensor);
+      },
+      &work);
+}
+
+// ---- the table of functions ------------------------------------------------------------------
+
+int32_t set_config(void* context, const BackendConfig* config) {
+  try {
+    get(context).runner.configure(config->threads, config->parallel_for, config->parallel_for_user);
+    get(context).config = *config;
+    return TALUS_OK;
+  } catch (const std::bad_alloc&) {
+    return TALUS_E_MEMORY;
+  }
+}
+
+void destroy(void* context) { delete static_cast<Context*>(context); }
+
+int32_t create(const BackendConfig* config, void** out) {
+  const TargetInfo* target = nullptr;
+  if (!choose_cpu_target(&target).ok()) return TALUS_E_NAME;
+  Context* context = new (std::nothrow) Context;
+  if (!context) return TALUS_E_MEMORY;
+  context->kernels = target->kernels;
+  if (const int32_t status = set_config(context, config); status != TALUS_OK) {
+    destroy(context);
+    return status;
+  }
+  *out = context;
+  return TALUS_OK;
+}
+
+void* allocate(void* context, uint64_t bytes, uint64_t alignment, void* stream) {
+  const talus_allocator& a = get(context).config.allocator;
+  if (a.alloc) return a.alloc(a.user, bytes, alignment, stream);
+  return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+void release(void* context, void* data, uint64_t bytes, void* stream) {
+  const talus_allocator& a = get(context).config.allocator;
+  if (a.alloc)
+    a.release(a.user, data, bytes, stream);
+  else
+    std::free(data);
+}
+
+// Sums that the hungriest pass keeps at once; the measure needs one.
+int64_t sum_rows(const PlanView& plan) {
+  size_t most = 1;
+  for (int64_t i = 0; i < plan.launch_count; ++i)
+    for (const PassInfo& pass : variant_of(plan.launches[i]).passes)
+      most = std::max(most, pass.sums.size());
+  return int64_t(most);
+}
+
+int64_t partial_count(const PlanView& plan) {
+  return sum_rows(plan) * plan.tile_first[plan.table.tensor_count];
+}
+
+bool has_part_values(const PlanView& plan) {
+  for (int64_t i = 0; i < plan.launch_count; ++i)
+    for (const PassInfo& pass : variant_of(plan.launches[i]).passes)
+      if (pass.value_count > 0) return true;
+  return false;
+}
+
+uint64_t workspace_bytes(const PlanView* plan) {
+  const int64_t values = has_part_values(*plan) ? plan->table.tensor_count * kMaxPartValues : 0;
+  return uint64_t(partial_count(*plan) + values) * sizeof(double);
+}
+
+int32_t set_plan(void* context, const PlanView* plan, void* workspace, void*) {
+  Context& x = get(context);
+  x.plan = *plan;
+  x.partials = static_cast<double*>(workspace);
+  x.part_values = has_part_values(*plan) ? x.partials + partial_count(*plan) : nullptr;
+  return TALUS_OK;
+}
+
+int32_t read_report(void* context, Report* out, void*) {
+  *out = get(context).report;
+  return TALUS_OK;
+}
+
+// The table is the host's own memory: a changed column is seen as it is.
+int32_t set_column(void*, int32_t, void*) { return TALUS_OK; }
+
+int32_t set_rows(void* context, const Row* rows, int32_t, void*) {
+  get(context).rows = rows;
+  return TALUS_OK;
+}
+
+int32_t fill_zero(void* context, void* data, uint64_t bytes, void*) {
+  struct Fill {
+    char* data;
+    int64_t bytes;
+  } fill{static_cast<char*>(data), int64_t(bytes)};
+  get(context).runner.run((fill.bytes + kFillBytes - 1) / kFillBytes, 4,
+                          [](void* p, int64_t c) {
+                            const Fill& f = *static_cast<const Fill*>(p);
+                            std::memset(f.data + c * kFillBytes, 0,
+                                        size_t(std::min(kFillBytes, f.bytes - c * kFillBytes)));
+                          },
+                          &fill);
+  return TALUS_OK;
+}
+
+// Tiles of a tensor, then tensors in order, by adjacent pairs; the totals move to the front.
+int32_t measure(void* context, void*) {
+  Context& x = get(context);
+  const PassCall call = call_of(x);
+  for (int64_t i = 0; i < x.plan.launch_count; ++i)
+    run_region(x, x.plan.launches[i], call, x.kernels->measure[is_f64(x.plan.launches[i])]);
+  const FloatEnvironment ieee;
+  int64_t totals = 0;
+  for (int64_t t = 0; t < x.plan.table.tensor_count; ++t) {
+    if (x.plan.table.scalar_class[t] == kIdle || tiles_of(x.plan, t) == 0) continue;
+    x.partials[totals++] = fold_pairs(Sum::squares, call.partial(0, t, 0), tiles_of(x.plan, t));
+  }
+  x.report.sum_squares = fold_pairs(Sum::squares, x.partials, totals);
+  return TALUS_OK;
+}
+
+int32_t begin(void* context, const BeginRow* rows, int32_t, void*) {
+  Context& x = get(context);
+  PassCall call = call_of(x);
+  call.begin_rows = rows;
+  for (int64_t i = 0; i < x.plan.launch_count; ++i) {
+    const Launch& launch = x.plan.launches[i];
+    const std::span<const Slot> slots = rules()[size_t(launch.key.rule)].slots;
+    call.slots = slots.data();
+    call.slot_count = int(slots.size());
+    run_region(x, launch, call, x.kernels->begin[is_f64(launch)]);
+  }
+  return TALUS_OK;
+}
+
+int32_t run(void* context, int64_t launch_index, int32_t pass_index, double gradient_factor,
+            void*) {
+  Context& x = get(context);
+  const Launch& launch = x.plan.launches[launch_index];
+  const PassInfo& pass = variant_of(launch).passes[size_t(pass_index)];
+  PassCall call = call_of(x);
+  call.gradient_factor = gradient_factor;
+  call.part_values = pass_index > 0 ? x.part_values : nullptr;
+  const auto* passes = x.kernels->update[launch.key.rule][launch.key.variant];
+  run_region(x, launch, call, passes[pass_index][is_f64(launch)]);
+  if (pass.fold) fold_launch(x, launch, call, pass);
+  return TALUS_OK;
+}
+
+constexpr Backend kBackend = {sizeof(Backend), "cpu",       create,     destroy,
+                              set_config,      allocate,    release,    workspace_bytes,
+                              set_plan,        read_report, set_column, set_rows,
+                              fill_zero,       measure,     begin,      run};
+
+}  // namespace
+
+const Backend& cpu_backend() { return kBackend; }
+
+}  // namespace talus

@@ -1,0 +1,54 @@
+// Loads and stores of blocks of any dtype as the compute type: the only code of a target that knows
+// dtypes. No include guard: compiled in the namespace of its target.
+
+template <class T>
+TALUS_FN T* at(void* data, int64_t i) {
+  return static_cast<T*>(data) + i;
+}
+
+TALUS_FN void store_one(float x, Bf16* p) { *p = to_bf16(x); }
+TALUS_FN void store_one(float x, F16* p) { *p = to_f16(x); }
+TALUS_FN void store_one(float x, float* p) { *p = x; }
+TALUS_FN void store_one(double x, float* p) { *p = float(x); }
+TALUS_FN void store_one(double x, double* p) { *p = x; }
+TALUS_FN float load_one(Bf16 x) { return widen(x); }
+TALUS_FN float load_one(F16 x) { return widen(x); }
+TALUS_FN float load_one(float x) { return x; }
+TALUS_FN double load_one(double x) { return x; }
+
+template <class From, class T>
+void load_elements(const From* from, int64_t n, T* to) {
+  for (int64_t i = 0; i < n; ++i) to[i] = T(load_one(from[i]));
+}
+template <class T, class To>
+void store_elements(const T* from, int64_t n, To* to) {
+  for (int64_t i = 0; i < n; ++i) store_one(from[i], to + i);
+}
+
+// Elements [i, i + n) of a tensor as T = float or double.
+template <class T>
+[[gnu::noinline]] void load_block(void* data, Dtype dtype, int64_t i, int64_t n, T* to) {
+  switch (dtype) {
+    case Dtype::f32: return load_elements(at<float>(data, i), n, to);
+    case Dtype::bf16: return load_elements(at<Bf16>(data, i), n, to);
+    case Dtype::f16: return load_elements(at<F16>(data, i), n, to);
+    case Dtype::f64: return load_elements(at<double>(data, i), n, to);
+  }
+}
+
+// Rounds once. f32 is never stored as f64, and f64 as f64 or f32 only: 16 bits would be reached by
+// rounding twice. Such mixes are refused when a parameter is added.
+template <class T>
+[[gnu::noinline]] void store_block(void* data, Dtype dtype, int64_t i, int64_t n, const T* from) {
+  if constexpr (sizeof(T) == 8) {
+    if (dtype == Dtype::f64) return store_elements(from, n, at<double>(data, i));
+    return store_elements(from, n, at<float>(data, i));
+  } else {
+    switch (dtype) {
+      case Dtype::f32: return store_elements(from, n, at<float>(data, i));
+      case Dtype::bf16: return store_elements(from, n, at<Bf16>(data, i));
+      case Dtype::f16: return store_elements(from, n, at<F16>(data, i));
+      case Dtype::f64: return;
+    }
+  }
+}

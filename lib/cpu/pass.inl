@@ -1,0 +1,130 @@
+// The one traversal of all rules on a CPU: stage, update, unstage, sum.
+// A rule is compiled for float and double only. Operands of another dtype pass through a block in
+// L1, so code grows as rules + dtypes; compiled for every mix it was five times as large and no
+// faster in memory (AdamW, 24M parameters, 1 thread, shared 2-core Zen 5, 2026-11-30).
+// No include guard: compiled in the namespace of its target.
+
+// Pointers of one step of the loop: operands in the order of kUses, terms in that of kSums.
+template <class Pass, class T>
+struct Operands {
+  T* use[Pass::kUseCount];
+  T* term[Pass::kSumCount + 1];  // + 1: an array has at least one element
+};
+
+// Class-wide and part-wide values, by value into the loop: vector stores may alias anything, so a
+// reference would be read again each turn.
+template <class Rule, class T>
+struct Uniform {
+  typename Rule::template Scalars<T> scalars;
+  T gradient_factor;
+  T part[kMaxPartValues];
+};
+
+template <class Rule, class Pass, class Access, class T>
+TALUS_FN void update_lanes(const Uniform<Rule, T>& u, Access access, int64_t i,
+                           const Operands<Pass, T>& at) {
+  typename Access::V x[Pass::kUseCount], term[Pass::kSumCount + 1];
+  for (int k = 0; k < Pass::kUseCount; ++k) {
+    if (Pass::kUses[k].read) x[k] = access.load(at.use[k] + i);
+    if (Pass::kUses[k].column == kGradient) x[k] = x[k] * typename Access::V(u.gradient_factor);
+  }
+  Pass::update(u.scalars, u.part, x, term);
+  for (int k = 0; k < Pass::kUseCount; ++k)
+    if (Pass::kUses[k].write) access.store(x[k], at.use[k] + i);
+  for (int k = 0; k < Pass::kSumCount; ++k) access.store(term[k], at.term[k] + i);
+}
+
+template <class Rule, class Pass, class T>
+TALUS_FN void update_span(const Uniform<Rule, T> u, int64_t n, const Operands<Pass, T> at) {
+  int64_t i = 0;
+  for (; i + kLanes<T> <= n; i += kLanes<T>) update_lanes<Rule, Pass>(u, Whole<T>(), i, at);
+#if TALUS_MASKED_TAIL
+  if (i < n) update_lanes<Rule, Pass>(u, FirstN<T>(n - i), i, at);
+#else
+  for (; i < n; ++i) update_lanes<Rule, Pass>(u, One<T>(), i, at);
+#endif
+}
+
+// The tensor behind a use: the value is the master where there is one.
+TALUS_FN int column_of(const TableView& table, int64_t tensor, int column) {
+  return column == kValue && table.column[kHidden].data[tensor] ? int(kHidden) : column;
+}
+
+// One segment, block by block. An operand of type T is used in place, any other through `block`.
+template <class Rule, class Pass, class T>
+[[gnu::noinline]] void update_staged(const Uniform<Rule, T>& u, const PassCall& call,
+                                     const Segment& g) {
+  const TableView& table = call.plan->table;
+  alignas(64) T block[Pass::kUseCount][kBlock], term[Pass::kSumCount + 1][kBlock];
+  TileSum tile[Pass::kSumCount + 1];
+  Operands<Pass, T> at_block;
+  for (int64_t i = g.begin, end = g.begin + g.count; i < end; i += kBlock) {
+    const int64_t n = end - i < kBlock ? end - i : kBlock;
+    for (int k = 0; k < Pass::kUseCount; ++k) {
+      const ColumnView& c = table.column[column_of(table, g.tensor, Pass::kUses[k].column)];
+      const Dtype dtype = c.dtype[g.tensor];
+      at_block.use[k] = dtype == kDtypeOf<T> ? at<T>(c.data[g.tensor], i) : block[k];
+      if (dtype != kDtypeOf<T> && Pass::kUses[k].read)
+        load_block(c.data[g.tensor], dtype, i, n, block[k]);
+    }
+    for (int k = 0; k < Pass::kSumCount; ++k) at_block.term[k] = term[k];
+    update_span<Rule, Pass, T>(u, n, at_block);
+    for (int k = 0; k < Pass::kUseCount; ++k) {
+      if (!Pass::kUses[k].write) continue;
+      const int column = column_of(table, g.tensor, Pass::kUses[k].column);
+      const ColumnView& c = table.column[column];
+      if (c.dtype[g.tensor] != kDtypeOf<T>)
+        store_block(c.data[g.tensor], c.dtype[g.tensor], i, n, block[k]);
+      if (column == kHidden) {  // the visible parameter is the master's rounded copy
+        const ColumnView& visible = table.column[kValue];
+        store_block(visible.data[g.tensor], visible.dtype[g.tensor], i, n, at_block.use[k]);
+      }
+    }
+    if constexpr (Pass::kSumCount > 0) {
+      const int64_t in_tile = i % kTile;
+      for (int k = 0; k < Pass::kSumCount; ++k) {
+        if (in_tile == 0) tile[k].clear();
+        tile[k].add(Pass::kSums[k], term[k], n);
+        if (in_tile + n == kTile || i + n == end)
+          *call.partial(k, g.tensor, i / kTile) = tile[k].total(Pass::kSums[k]);
+      }
+    }
+  }
+}
+
+template <class Rule, class Pass, class T>
+TALUS_FN void update_segment(const Uniform<Rule, T>& u, const PassCall& call, const Segment& g) {
+  const TableView& table = call.plan->table;
+  if (Pass::kSumCount > 0 || table.path[g.tensor] == Path::staged)
+    return update_staged<Rule, Pass, T>(u, call, g);
+  Operands<Pass, T> operands;
+  for (int k = 0; k < Pass::kUseCount; ++k)
+    operands.use[k] = at<T>(table.column[Pass::kUses[k].column].data[g.tensor], g.begin);
+  update_span<Rule, Pass, T>(u, g.count, operands);
+}
+
+template <class Rule, class T>
+TALUS_FN void load_row(const Row& row, double gradient_factor, Uniform<Rule, T>& u) {
+  constexpr int kCount = int(sizeof u.scalars / sizeof(T));
+  T values[kCount];
+  for (int i = 0; i < kCount; ++i) values[i] = T(row.scalar[i]);
+  __builtin_memcpy(&u.scalars, values, sizeof values);
+  u.gradient_factor = T(gradient_factor) * T(row.gradient_sign);
+}
+
+// Segments of one key: scalars are read where the class changes, part values for each tensor.
+template <class Rule, class Pass, class T>
+void update_segments(const PassCall& call, const Segment* first, const Segment* last) {
+  Uniform<Rule, T> u;
+  int32_t loaded = kIdle;
+  for (const Segment* g = first; g != last; ++g) {
+    const int32_t scalar_class = call.plan->table.scalar_class[g->tensor];
+    if (scalar_class == kIdle) continue;  // no gradient: the parameter is left out whole
+    if (scalar_class != loaded) load_row(call.rows[scalar_class], call.gradient_factor, u);
+    loaded = scalar_class;
+    if (call.part_values)
+      for (int k = 0; k < kMaxPartValues; ++k)
+        u.part[k] = T(call.part_values[g->tensor * kMaxPartValues + k]);
+    update_segment<Rule, Pass, T>(u, call, *g);
+  }
+}

@@ -1,0 +1,117 @@
+// An optimizer: groups of parameters, their state, and the step. Knows no device: kernels are the
+// backend's. Not thread-safe; pointers and structs from the C ABI have been checked for NULL.
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/base/status.h"
+#include "lib/optimizer/model.h"
+#include "lib/optimizer/state_memory.h"
+#include "lib/table/backend.h"
+#include "lib/table/chunk_plan.h"
+
+namespace talus {
+
+// Settings of a whole optimizer, described like hyperparameters.
+enum Setting { kThreads, kStats, kCheckPointers, kSettingCount };
+std::span<const Hyper> settings();
+
+struct StepStats {
+  int64_t steps = 0;
+  double grad_norm = __builtin_nan("");
+};
+
+class Optimizer {
+ public:
+  // On the CPU. TALUS_E_NAME if TALUS_CPU_TARGET is not to be had.
+  static Status create(const AlgorithmRef& algorithm, std::unique_ptr<Optimizer>* out);
+  ~Optimizer();
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  const Model& model() const { return model_; }
+
+  // Groups and values; group is valid or TALUS_ALL.
+  Status add_group(const AlgorithmRef* algorithm, int32_t* group);
+  Status set(int32_t group, std::string_view name, double value);
+  Status get(int32_t group, std::string_view name, double* value) const;
+  Status set_setting(std::string_view name, double value);
+  Status get_setting(std::string_view name, double* value) const;
+
+  // Parameters and gradients; indices are valid.
+  Status add_params(int32_t group, std::span<const talus_param> params, int64_t* first);
+  Status bind_data(int64_t param, void* data);
+  Status bind_grads(int64_t first, std::span<void* const> grads);
+  Status zero_grad(bool unbind, void* stream);
+
+  // State.
+  int64_t state_count() const;
+  void state_at(int64_t i, int64_t* param, StateSlot* slot) const;
+  void* state_data(int64_t param, const StateSlot& slot) const;
+  uint64_t state_alignment(int64_t param, const StateSlot& slot) const;
+  Status bind_state(int64_t param, std::string_view slot, void* data, uint64_t bytes);
+  int64_t steps(int64_t param) const { return model_.classes.steps(model_.table, param); }
+  Status set_steps(int64_t param, int64_t steps);
+
+  Status prepare(void* stream);
+  Status step(void* stream);
+
+  const StepStats& stats() const { return stats_; }
+  uint64_t state_bytes() const { return memory_->bytes(); }
+  uint64_t workspace_bytes() const { return workspace_bytes_; }
+
+  Status set_parallel_for(talus_parallel_for run, void* user);
+  Status set_allocator(const talus_allocator& allocator);
+  // Elements per chunk, a multiple of kTile: for tests; results do not depend on it.
+  void set_chunk(int64_t elements);
+
+ private:
+  Optimizer() = default;
+
+  // Parts of a step, in the order of their calls.
+  Status check_step() const;
+  Status check_conflicts();
+  Status ready(StateMemory::Scope scope, void* stream);
+  Status build_plan(void* stream);
+  Status measure(void* stream);
+  Status send_scalars(void* stream);
+  Status begin_new(void* stream);
+  Status run_passes(void* stream);
+  void count_step();
+
+  Status add_checked(int32_t group, std::span<const talus_param> params);
+  void take_back(int64_t param_count);
+  Status check_new_gradients(int64_t first) const;
+  Status check_grad(int64_t param, const void* grad) const;
+  void set_grad(int64_t param, void* grad);
+  void change_slots(int32_t group);
+  Status configure(const BackendConfig& config);
+  void index_states() const;
+  bool find_slot_of(int64_t param, std::string_view name, StateSlot* out) const;
+
+  const Backend* backend_ = nullptr;
+  void* context_ = nullptr;
+  BackendConfig config_{};
+  Model model_;
+  std::unique_ptr<StateMemory> memory_;
+  AlgorithmRef algorithm_;
+  std::vector<Override> overrides_;
+  double settings_[kSettingCount];
+
+  ChunkPlan plan_;
+  int64_t chunk_ = kChunk;
+  void* workspace_ = nullptr;
+  uint64_t workspace_bytes_ = 0;
+  std::vector<Row> rows_;             // by scalar class
+  std::vector<BeginRow> begin_rows_;  // by scalar class
+  StepStats stats_;
+  mutable std::vector<int64_t> first_state_;  // of each parameter, and the end; empty: not known
+
+  // What the next step must do first.
+  bool plan_changed_ = true, values_changed_ = true, gradients_changed_ = true;
+  bool state_wanted_ = true;  // a parameter may lack memory
+};
+
+}  // namespace talus

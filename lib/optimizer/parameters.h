@@ -1,0 +1,56 @@
+// The parameters of an optimizer as the host described them: names, shapes, checks. Their rows lie
+// in the tensor table.
+#pragma once
+#include <deque>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/base/status.h"
+#include "lib/optimizer/memory_map.h"
+#include "lib/table/tensor_table.h"
+
+namespace talus {
+
+struct Parameter {
+  std::string name;
+  std::vector<int64_t> shape;
+  int64_t count = 0;
+  int32_t group = 0;
+  Dtype dtype = Dtype::f32, grad_dtype = Dtype::f32, state_dtype = Dtype::f32;
+  bool has_master = false;
+};
+
+// Checked against what the caller gave: index is the position in his array, for messages.
+Status describe(const talus_param& from, int64_t index, int64_t param, Parameter* out);
+
+// Refuses memory of `what` (say "data") that is NULL though it has elements, or not aligned.
+Status check_pointer(const void* data, const Parameter& p, Dtype dtype, int64_t param,
+                     const char* what);
+
+class Parameters {
+ public:
+  int64_t size() const { return int64_t(list_.size()); }
+  const Parameter& operator[](int64_t i) const { return list_[size_t(i)]; }
+  int64_t find(std::string_view name) const;  // -1: none
+
+  Status add(Parameter p, const void* data, int64_t index);  // name and memory are unique
+  void truncate(int64_t n, const TensorTable& table);
+
+  // Overlaps of memory that a step would write or read.
+  Status check_overlap(const void* data, uint64_t bytes, int64_t param, const char* what) const;
+  std::string owner_text(const MemoryMap::Owner& owner) const;
+  MemoryMap& memory() { return memory_; }
+  const MemoryMap& memory() const { return memory_; }
+
+ private:
+  std::deque<Parameter> list_;  // a deque: names and shapes handed out stay where they are
+  std::unordered_map<std::string_view, int64_t> by_name_;
+  MemoryMap memory_;
+};
+
+inline constexpr int kDataRange = -1;
+
+}  // namespace talus

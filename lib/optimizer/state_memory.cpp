@@ -1,0 +1,88 @@
+#include "lib/optimizer/state_memory.h"
+
+#include <algorithm>
+
+#include "lib/base/log.h"
+
+namespace talus {
+namespace {
+
+uint64_t aligned(uint64_t bytes) {
+  return (bytes + kStateAlignment - 1) / kStateAlignment * kStateAlignment;
+}
+
+}  // namespace
+
+StateMemory::~StateMemory() {
+  for (const Block& b : blocks_)
+    if (b.data) backend_.release(context_, b.data, b.bytes, nullptr);
+}
+
+void StateMemory::reserve(size_t parameters) {
+  if (parameters > rows_.capacity()) rows_.reserve(std::max(parameters, 2 * rows_.capacity()));
+}
+
+bool StateMemory::complete(int64_t param) const {
+  bool out = true;
+  for_each_slot(model_, param, [&](const StateSlot& s) {
+    out = out && (s.count == 0 || model_.table.data(s.column, param));
+  });
+  return out;
+}
+
+Status StateMemory::allocate(Scope scope, void* stream) {
+  std::vector<int64_t> wanting;
+  uint64_t bytes = 0;
+  for (int64_t p = 0; p < model_.params.size(); ++p) {
+    const bool concerned = scope == Scope::all || model_.table.scalar_class[size_t(p)] != kIdle;
+    if (!concerned || complete(p)) continue;
+    wanting.push_back(p);
+    for_each_slot(model_, p, [&](const StateSlot& s) {
+      if (!model_.table.data(s.column, p)) bytes += aligned(s.bytes());
+    });
+  }
+  if (wanting.empty()) return {};
+  blocks_.reserve(blocks_.size() + 1);
+  char* at = static_cast<char*>(backend_.allocate(context_, bytes, kStateAlignment, stream));
+  if (!at)
+    return failure(TALUS_E_MEMORY, "state of %zu parameters: the allocator has no %llu bytes",
+                   wanting.size(), static_cast<unsigned long long>(bytes));
+  blocks_.push_back({at, bytes, int64_t(wanting.size())});
+  bytes_ += bytes;
+  for (const int64_t p : wanting) {
+    rows_[size_t(p)].block = int32_t(blocks_.size() - 1);
+    for_each_slot(model_, p, [&](const StateSlot& s) {
+      if (model_.table.data(s.column, p)) return;
+      model_.table.set(s.column, p, at, s.dtype);
+      at += aligned(s.bytes());
+    });
+    model_.table.seal(p);
+  }
+  log_line(TALUS_LOG_DEBUG, "allocated %llu bytes of state for %zu parameters",
+           static_cast<unsigned long long>(bytes), wanting.size());
+  return {};
+}
+
+void StateMemory::drop(int64_t param) {
+  Row& row = rows_[size_t(param)];
+  for (int c = kHidden; c < kColumnCount; ++c)
+    if (!(row.bound >> c & 1)) model_.table.set_data(c, param, nullptr);
+  if (row.block >= 0 && --blocks_[size_t(row.block)].users == 0) release(row.block);
+  row.block = -1;
+  model_.table.seal(param);
+}
+
+void StateMemory::release(int32_t block) {
+  Block& b = blocks_[size_t(block)];
+  backend_.release(context_, b.data, b.bytes, nullptr);
+  bytes_ -= b.bytes;
+  b = {nullptr, 0, 0};
+}
+
+void StateMemory::bind(int64_t param, const StateSlot& slot, void* data) {
+  rows_[size_t(param)].bound |= 1u << slot.column;
+  model_.table.set(slot.column, param, data, slot.dtype);
+  model_.table.seal(param);
+}
+
+}  // namespace talus

@@ -1,0 +1,4 @@
+// The registry: adding an optimizer is one line here. Each file ends with TALUS_RULE(X); positions
+// are internal, the C ABI addresses rules by name.
+#include "lib/rules/adam.inl"
+#include "lib/rules/sgd.inl"

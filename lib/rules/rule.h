@@ -1,0 +1,120 @@
+// What a rule file is made of: hyperparameters, slots, operands, sums. No kernels, no pointers.
+//
+// A rule `struct X` has, in this order (adam.inl is the one to read first):
+//   kAlgorithms          the names it answers to, with the presets of each
+//   kHypers, kSlots      tables; enumerators beside them are the indices
+//   Scalars<S>           the host scalars of one step: at most kMaxScalars values of type S
+//   scalars(h, t)        computes them in double; t counts this parameter's steps from 1
+//   conflict(h)          text if hyperparameters exclude each other, else NULL
+//   variant(h)           which of Variants the fixed hyperparameters choose
+//   Variants             List of variants, each a List of 1 to 3 passes
+// and a pass has
+//   kUses, kUseCount     the operands, as update sees them in x[0], x[1], ...
+//   kSums, kSumCount     what is summed over a tensor of the terms that update leaves
+//   update(s, part, x, term)   plain + - * / sqrt select on lanes; knows no pointer and no dtype
+//   kValueCount, fold(s, sums, slots, values)   after a pass with sums, once per tensor, in double:
+//                        reads and writes the rule's tensor slots (indexed as kSlots) and leaves the
+//                        part values of the next pass
+#pragma once
+#include <talus.h>
+
+#include <cstdint>
+#include <span>
+
+#include "lib/base/dtype.h"
+
+namespace talus {
+
+inline constexpr int kMaxScalars = 30;
+inline constexpr int kMaxHypers = 32;
+inline constexpr int kMaxSlots = 6;
+inline constexpr int kMaxPasses = 3;
+inline constexpr int kMaxSums = 4;
+inline constexpr int kMaxPartValues = 4;
+
+// A legal range; an open end is not legal itself.
+struct Range {
+  double min, max;
+  uint32_t open;  // TALUS_HYPER_MIN_OPEN | TALUS_HYPER_MAX_OPEN
+};
+inline constexpr double kInfinity = __builtin_inf();
+inline constexpr Range kAny{-kInfinity, kInfinity, TALUS_HYPER_MIN_OPEN | TALUS_HYPER_MAX_OPEN};
+inline constexpr Range kNotNegative{0, kInfinity, TALUS_HYPER_MAX_OPEN};
+inline constexpr Range kBelowOne{0, 1, TALUS_HYPER_MAX_OPEN};
+inline constexpr Range kSwitch{0, 1, 0};
+
+struct Hyper {
+  const char* name;
+  int32_t kind;  // TALUS_REAL...
+  double def;
+  Range range;
+  uint32_t flags;  // 0 or TALUS_HYPER_FIXED
+  const char* doc;
+  const char* alias = nullptr;  // another library's spelling
+};
+
+// The step count of a slot's memory: one element for each of the parameter's, or one for the tensor.
+enum class Shape : uint8_t { element, tensor };
+
+// What a slot holds before the first step.
+struct Initial {
+  enum Kind : uint8_t { constant, hyper, param } kind = constant;
+  double value = 0;
+  int index = 0;  // of the hyperparameter
+};
+
+struct Slot {
+  const char* name;
+  Initial initial;
+  bool non_negative;
+  Shape shape;
+  bool (*exists)(const double* h);  // NULL: always; asks for fixed hyperparameters only
+  const char* doc;
+};
+
+struct Preset {
+  int hyper;
+  double value;
+};
+
+struct Algorithm {
+  const char* name;
+  const char* alias_of;  // NULL: an algorithm of its own; else another library's name for one
+  const char* doc;       // one line
+  std::span<const Preset> presets;
+};
+
+// Columns of the tensor table that a pass may use. kValue is the master where there is one.
+enum Column : uint8_t {
+  kValue,
+  kGradient,
+  kHidden,
+  kFirstSlot,
+  kColumnCount = kFirstSlot + kMaxSlots
+};
+
+struct Use {
+  uint8_t column;
+  bool read, write;
+};
+constexpr Use in(int column) { return {uint8_t(column), true, false}; }
+constexpr Use out(int column) { return {uint8_t(column), false, true}; }
+constexpr Use inout(int column) { return {uint8_t(column), true, true}; }
+constexpr int slot(int index) { return kFirstSlot + index; }
+
+// How the terms of a pass are summed over a tensor: widened to double, the summand evaluated there.
+// Other than plain sums: squares, magnitudes, and the largest magnitude (a NaN wins).
+enum class Sum : uint8_t { plain, squares, magnitudes, largest };
+
+// A pass without sums; one that has them hides these members with its own.
+struct ElementPass {
+  static constexpr int kSumCount = 0, kValueCount = 0;
+  static constexpr Sum kSums[1] = {};
+};
+
+template <class... Items>
+struct List {
+  static constexpr int kSize = sizeof...(Items);
+};
+
+}  // namespace talus

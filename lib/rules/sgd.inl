@@ -1,0 +1,95 @@
+// SGD with momentum (Sutskever et al. 2013) as torch.optim.SGD and apex FusedSGD define it.
+// No include guard: compiled once per lane. + - * / sqrt only.
+struct Sgd {
+  enum {
+    lr,
+    momentum,
+    dampening,
+    weight_decay,
+    nesterov,
+    wd_after_momentum,
+    materialize_master_grads,
+    maximize
+  };
+  static constexpr Hyper kHypers[] = {
+      {"lr", TALUS_REAL, 1e-3, kNotNegative, 0, "step size"},
+      {"momentum", TALUS_REAL, 0, kNotNegative, TALUS_HYPER_FIXED,
+       "decay of the buffer; 0: none. The first buffer is the gradient itself"},
+      {"dampening", TALUS_REAL, 0, kAny, 0, "1 - dampening weighs the gradient in the buffer"},
+      {"weight_decay", TALUS_REAL, 0, kNotNegative, 0, "adds weight_decay * p to the gradient"},
+      {"nesterov", TALUS_FLAG, 0, kSwitch, 0,
+       "1: look ahead by one momentum step; needs momentum > 0 and dampening = 0"},
+      {"wd_after_momentum", TALUS_FLAG, 0, kSwitch, 0,
+       "1: add the decay to the direction, behind the momentum"},
+      {"materialize_master_grads", TALUS_FLAG, 1, kSwitch, 0,
+       "accepted for apex; either way gradients are widened in registers"},
+      {"maximize", TALUS_FLAG, 0, kSwitch, 0, "1: ascend; the decay still shrinks"},
+  };
+
+  static constexpr Algorithm kAlgorithms[] = {
+      {"sgd", nullptr, "stochastic gradient descent, momentum (Sutskever et al. 2013)", {}},
+      {"fused_sgd", "sgd", "apex FusedSGD", {}},
+  };
+
+  static bool has_momentum(const double* h) { return h[momentum] != 0; }
+  enum { momentum_buffer };
+  static constexpr Slot kSlots[] = {
+      {"momentum_buffer",
+       {},
+       false,
+       Shape::element,
+       has_momentum,
+       "decayed sum of gradients; with momentum only"},
+  };
+
+  template <class S>
+  struct Scalars {
+    S lr, momentum, weight, nesterov, first;  // weight: 1 - dampening; first: no buffer yet
+    S early_decay, late_decay;                // weight_decay before or behind the momentum
+  };
+
+  static Scalars<double> scalars(const double* h, int64_t t) {
+    const bool late = h[wd_after_momentum] != 0;
+    return {.lr = h[lr],
+            .momentum = h[momentum],
+            .weight = 1 - h[dampening],
+            .nesterov = h[nesterov],
+            .first = t == 1 ? 1.0 : 0.0,
+            .early_decay = late ? 0 : h[weight_decay],
+            .late_decay = late ? h[weight_decay] : 0};
+  }
+
+  static const char* conflict(const double* h) {
+    if (h[nesterov] != 0 && (!has_momentum(h) || h[dampening] != 0))
+      return "nesterov = 1 needs momentum > 0 and dampening = 0";
+    return nullptr;
+  }
+  static int variant(const double* h) { return has_momentum(h); }
+
+  template <bool kMomentum>
+  struct Update : ElementPass {
+    static constexpr Use kUses[] = {inout(kValue), in(kGradient), inout(slot(momentum_buffer))};
+    static constexpr int kUseCount = kMomentum ? 3 : 2;
+
+    template <class V, class S>
+    TALUS_FN static void update(const Scalars<S>& s, const S*, V* x, V*) {
+      V &p = x[0], d = x[1];
+      if (s.early_decay != 0) d = d + V(s.early_decay) * p;
+      if constexpr (kMomentum) {
+        V& b = x[2];
+        if (s.first != 0)
+          b = d;
+        else
+          b = V(s.momentum) * b + V(s.weight) * d;
+        if (s.nesterov != 0)
+          d = d + V(s.momentum) * b;
+        else
+          d = b;
+      }
+      if (s.late_decay != 0) d = d + V(s.late_decay) * p;
+      p = p - V(s.lr) * d;
+    }
+  };
+  using Variants = List<List<Update<false>>, List<Update<true>>>;
+};
+TALUS_RULE(Sgd)

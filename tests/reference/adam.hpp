@@ -1,0 +1,123 @@
+// Adam by definition (Kingma & Ba 2015, Alg. 1; AMSGrad: Reddi et al. 2018, Alg. 2; AdamW is the
+// same with decoupled decay: Loshchilov & Hutter 2019, Alg. 2), in the order of torch/optim/adam.py.
+// Mutations are the mistakes that the tests must be able to see.
+#pragma once
+#include "tests/reference/exact_power.hpp"
+#include "tests/reference/tensor.hpp"
+
+namespace talus::reference {
+
+inline Hypers adam_defaults() {
+  return {{"lr", 1e-3},           {"beta1", .9},       {"beta2", .999},
+          {"eps", 1e-8},          {"weight_decay", 0}, {"amsgrad", 0},
+          {"bias_correction", 1}, {"maximize", 0},     {"decoupled_weight_decay", 0}};
+}
+
+inline Hypers adamw_defaults() {
+  Hypers h = adam_defaults();
+  h["weight_decay"] = .01;
+  h["decoupled_weight_decay"] = 1;
+  return h;
+}
+
+inline Hypers fused_adam_defaults() {
+  Hypers h = adam_defaults();
+  h["decoupled_weight_decay"] = 1;
+  return h;
+}
+
+enum class AdamMutation {
+  kNone,
+  kSignFlipped,
+  kEpsInsideRoot,
+  kEpsBeforeCorrection,
+  kEpsIgnored,
+  kNoFirstCorrection,
+  kNoSecondCorrection,
+  kAlwaysCorrected,
+  kStepCountOneAhead,
+  kBetasSwapped,
+  kSecondMomentOfFirst,
+  kFirstMomentNotAveraged,
+  kStaleFirstMoment,
+  kDecayIgnored,
+  kDecayThroughMoments,
+  kDecayDecoupledAlways,
+  kDecayWithoutLr,
+  kDecayAfterUpdate,
+  kMaximizeIgnored,
+  kMaximizeAfterDecay,
+  kMaximumIgnored,
+  kMaximumOfCorrected,
+  kLowerLerpAlways,  // the same in real arithmetic: only exact comparison sees it
+  kCount
+};
+
+// The host's part of a step.
+struct AdamHost {
+  double bc1 = 1, bc2 = 1;
+
+  AdamHost(const Hypers& h, AdamMutation mutation, int64_t t) {
+    using M = AdamMutation;
+    if (h.at("bias_correction") == 0 && mutation != M::kAlwaysCorrected) return;
+    const int64_t count = mutation == M::kStepCountOneAhead ? t + 1 : t;
+    if (mutation != M::kNoFirstCorrection) bc1 = one_minus_power(h.at("beta1"), count);
+    if (mutation != M::kNoSecondCorrection) bc2 = one_minus_power(h.at("beta2"), count);
+  }
+};
+
+template <class Real>
+void adam_step(Hypers h, AdamMutation mutation, Tensor<Real>& x,
+               const std::vector<Real>& gradient) {
+  using M = AdamMutation;
+  const auto is = [&](M m) { return mutation == m; };
+  if (is(M::kBetasSwapped)) std::swap(h["beta1"], h["beta2"]);
+  ++x.t;
+  const AdamHost host(h, mutation, x.t);
+  const double w_host = 1 - h.at("beta1"), lr_host = h.at("lr"), wd_host = h.at("weight_decay");
+  const Real step_size = x.scalar(lr_host / host.bc1), r2 = x.scalar(std::sqrt(host.bc2));
+  const Real w = x.scalar(w_host), rest = x.scalar(1 - w_host);
+  const Real beta2 = x.scalar(h.at("beta2")), gain2 = x.scalar(1 - h.at("beta2"));
+  const Real wd = x.scalar(wd_host), eps = x.scalar(is(M::kEpsIgnored) ? 0 : h.at("eps"));
+  const Real keep = x.scalar(is(M::kDecayWithoutLr) ? 1 - wd_host : 1 - lr_host * wd_host);
+  const bool lower = w_host < .5 || is(M::kLowerLerpAlways);
+  const bool decays = wd_host != 0 && !is(M::kDecayIgnored);
+  const bool decoupled = (h.at("decoupled_weight_decay") != 0 || is(M::kDecayDecoupledAlways)) &&
+                         !is(M::kDecayThroughMoments);
+  const bool maximize = h.at("maximize") != 0 && !is(M::kMaximizeIgnored);
+  const bool amsgrad = h.at("amsgrad") != 0;
+
+  std::vector<Real>&m = x.slot("exp_avg"), &v = x.slot("exp_avg_sq");
+  std::vector<Real> none(x.p.size());
+  std::vector<Real>& largest = amsgrad ? x.slot("max_exp_avg_sq") : none;
+  for (size_t i = 0; i < x.p.size(); ++i) {
+    Real p = x.p[i], g = gradient[i];
+    if (maximize && !is(M::kMaximizeAfterDecay)) g = -g;
+    if (decays && decoupled && !is(M::kDecayAfterUpdate)) p = p * keep;
+    if (decays && !decoupled) g = g + wd * p;
+    if (maximize && is(M::kMaximizeAfterDecay)) g = -g;
+
+    const Real stale = m[i];
+    m[i] = is(M::kFirstMomentNotAveraged) ? rest * m[i] + g : lerp(m[i], g, lower, w, rest);
+    const Real squared = is(M::kSecondMomentOfFirst) ? m[i] : g;
+    v[i] = beta2 * v[i] + (gain2 * squared) * squared;
+    Real root = std::sqrt(v[i]) / r2;
+    if (is(M::kEpsInsideRoot)) root = std::sqrt(v[i] / (r2 * r2) + eps);
+    if (is(M::kEpsBeforeCorrection)) root = (std::sqrt(v[i]) + eps) / r2;
+    if (amsgrad && is(M::kMaximumOfCorrected)) {
+      largest[i] = larger(largest[i], v[i] / (r2 * r2));
+      root = std::sqrt(largest[i]);
+    } else if (amsgrad) {
+      largest[i] = larger(largest[i], v[i]);
+      if (!is(M::kMaximumIgnored)) root = std::sqrt(largest[i]) / r2;
+    }
+    if (!is(M::kEpsInsideRoot) && !is(M::kEpsBeforeCorrection)) root = root + eps;
+
+    const Real change = (step_size * (is(M::kStaleFirstMoment) ? stale : m[i])) / root;
+    p = is(M::kSignFlipped) ? p + change : p - change;
+    if (decays && decoupled && is(M::kDecayAfterUpdate)) p = p * keep;
+    x.p[i] = x.rounded(p);
+  }
+}
+
+}  // namespace talus::reference

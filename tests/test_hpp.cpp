@@ -1,0 +1,296 @@
+// The C++ layer over the ABI: what it adds (ownership, exceptions, spans, closures) and that it
+// passes the rest through.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <talus.hpp>
+
+#include <array>
+#include <cmath>
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+using Catch::Matchers::ContainsSubstring;
+using talus::Optimizer;
+
+namespace {
+
+// The least squares problem y = 2 x0 - 3 x1 + 1 over a grid.
+struct Line {
+  std::vector<float> weights = {0, 0, 0}, gradient = {0, 0, 0};
+
+  double evaluate() {
+    double loss = 0;
+    double sum[3] = {0, 0, 0};
+    for (int i = 0; i < 25; ++i) {
+      const double x[3] = {i % 5 / 4.0, i / 5 / 4.0, 1};
+      const double error =
+          weights[0] * x[0] + weights[1] * x[1] + weights[2] - (2 * x[0] - 3 * x[1] + 1);
+      loss += error * error / 25;
+      for (int k = 0; k < 3; ++k) sum[k] += 2 * error * x[k] / 25;
+    }
+    for (int k = 0; k < 3; ++k) gradient[size_t(k)] = float(sum[k]);
+    return loss;
+  }
+};
+
+talus_status code_of(const auto& call) {
+  try {
+    call();
+  } catch (const talus::Error& error) {
+    return error.code();
+  }
+  return TALUS_OK;
+}
+
+struct MyHalf {
+  uint16_t bits;
+};
+
+}  // namespace
+
+template <>
+struct talus::dtype_of<MyHalf> : std::integral_constant<int32_t, TALUS_F16> {};
+
+TEST_CASE("hpp: adamw with a lambda as closure fits a line") {
+  Line line;
+  Optimizer opt("adamw", {{"lr", 0.05}, {"weight_decay", 0}});
+  opt.add(line.weights, line.gradient, {.name = "line"});
+  const double first = opt.step([&] { return line.evaluate(); });
+  double last = first;
+  for (int i = 0; i < 600; ++i) last = opt.step([&] { return line.evaluate(); });
+  INFO("loss " << first << " -> " << last);
+  CHECK(last < 1e-4 * first);
+  CHECK(opt.steps(0) == 601);
+  CHECK(std::abs(line.weights[0] - 2) < 0.02);
+  CHECK(std::abs(line.weights[1] + 3) < 0.02);
+}
+
+TEST_CASE("hpp: an Error carries code, name and the library's text") {
+  Optimizer opt("sgd");
+  try {
+    opt.set("lr", -1);
+    FAIL("a negative lr was accepted");
+  } catch (const talus::Error& error) {
+    CHECK(error.code() == TALUS_E_RANGE);
+    CHECK(std::string(error.name()) == "TALUS_E_RANGE");
+    CHECK_THAT(error.what(), ContainsSubstring("lr"));
+    CHECK(std::string(error.what()) == talus_last_error());
+  }
+  CHECK(opt.get("lr") == 1e-3);
+  CHECK(code_of([] { Optimizer("no_such_rule"); }) == TALUS_E_NAME);
+  CHECK(code_of([] { Optimizer("sgd", {{"lr", NAN}}); }) == TALUS_E_RANGE);
+  CHECK(code_of([&] { opt.group_algorithm(1); }) == TALUS_E_ARGUMENT);
+  CHECK_NOTHROW(opt.step());  // an optimizer without parameters is legal
+  CHECK(code_of([] { talus::names("no such list"); }) == TALUS_E_NAME);
+  CHECK(code_of([] { talus::hypers("no_such_rule"); }) == TALUS_E_NAME);
+}
+
+TEST_CASE("hpp: an exception of the closure comes out, and no step was taken") {
+  std::vector<float> weights = {1, 2}, gradient = {1, 1};
+  Optimizer opt("sgd", {{"lr", 1}});
+  opt.add(weights, gradient);
+  struct Odd {
+    int value;
+  };
+  CHECK_THROWS_AS(opt.step([]() -> double { throw std::runtime_error("no data"); }),
+                  std::runtime_error);
+  try {
+    opt.step([]() -> double { throw Odd{7}; });
+    FAIL("the exception is lost");
+  } catch (const Odd& odd) {
+    CHECK(odd.value == 7);
+  }
+  CHECK(weights == std::vector<float>{1, 2});
+  CHECK(opt.steps(0) == 0);
+  CHECK(opt.step([] { return 0.5; }) == 0.5);
+  CHECK(weights == std::vector<float>{0, 1});
+}
+
+TEST_CASE("hpp: a moved optimizer keeps its parameters, and assignment frees the old one") {
+  STATIC_REQUIRE(std::is_nothrow_move_constructible_v<Optimizer>);
+  STATIC_REQUIRE(std::is_nothrow_move_assignable_v<Optimizer>);
+  STATIC_REQUIRE_FALSE(std::is_copy_constructible_v<Optimizer>);
+  std::vector<double> weights = {1, 2}, gradient = {1, 1};
+  Optimizer a("sgd", {{"lr", 0.5}});
+  a.add(weights, gradient);
+  int tasks = 0;
+  a.set_parallel_for([&](int64_t count, const Optimizer::Task& task) {
+    for (int64_t i = 0; i < count; ++i, ++tasks) task(i);
+  });
+  Optimizer b = std::move(a);
+  CHECK(a.handle() == nullptr);
+  b.step();
+  CHECK(weights == std::vector<double>{0.5, 1.5});
+  Optimizer c("adam");
+  c = std::move(b);
+  CHECK(c.group_algorithm() == "sgd");
+  c.step();
+  CHECK(weights == std::vector<double>{0, 1});
+  CHECK(c.param_count() == 1);
+  talus_optimizer* raw = nullptr;
+  REQUIRE(talus_create("adamw", TALUS_CPU, 0, &raw) == TALUS_OK);
+  c = Optimizer(raw);
+  CHECK(c.handle() == raw);
+}
+
+TEST_CASE("hpp: lists name algorithms, slots and hyperparameters with their lines") {
+  const std::vector<std::string> algorithms = talus::names("algorithms");
+  CHECK(std::count(algorithms.begin(), algorithms.end(), "adamw") == 1);
+  CHECK(talus::names("slots/adamw").at(0) == "exp_avg");
+  for (const std::string& list : talus::names("lists"))
+    for (const std::string& name : talus::names(list)) CHECK_FALSE(talus::doc(list, name).empty());
+  bool found = false;
+  for (const talus_hyper& hyper : talus::hypers("adamw"))
+    if (std::string(hyper.name) == "beta1") found = hyper.def == 0.9 && hyper.max == 1;
+  CHECK(found);
+  CHECK_FALSE(talus::hypers("settings").empty());
+  std::string reason;
+  CHECK_FALSE(talus::has_feature("no such feature", &reason));
+  CHECK_FALSE(reason.empty());
+}
+
+TEST_CASE("hpp: groups, values and settings pass through") {
+  Optimizer opt("adamw", {{"lr", 0.25}});
+  const int32_t group = opt.add_group("sgd", {{"momentum", 0.9}});
+  CHECK(group == 1);
+  CHECK(opt.group_count() == 2);
+  CHECK(opt.group_algorithm(group) == "sgd");
+  CHECK(opt.group_algorithm(opt.add_group()) == "adamw");
+  CHECK(opt.get("lr", group) == 0.25);  // what was set for all applies to later groups
+  CHECK(opt.get("momentum", group) == 0.9);
+  opt.set({{"lr", 0.5}, {"beta1", 0.8}}, 0);
+  CHECK(opt.get("lr", 0) == 0.5);
+  CHECK(opt.get("lr", group) == 0.25);
+  opt.set_setting("threads", 1);
+  CHECK(opt.get_setting("threads") == 1);
+}
+
+TEST_CASE("hpp: dtypes follow element types, with specialisation for a type of the user") {
+  std::array<double, 2> f64{};
+  std::array<talus::Float16, 2> f16{};
+  std::array<talus::BFloat16, 2> bf16{};
+  std::array<MyHalf, 2> mine{};
+  const std::vector<float> grad = {1, 2};
+  Optimizer opt("sgd");
+  CHECK(opt.add(f64) == 0);
+  CHECK(opt.add(f16, grad) == 1);
+  CHECK(opt.add(bf16, std::span<const float>{}, {.master = TALUS_MASTER_NONE}) == 2);
+  CHECK(opt.add(std::span(mine), {.name = "mine"}) == 3);
+  CHECK(opt.param(0).dtype == TALUS_F64);
+  CHECK(opt.param(1).dtype == TALUS_F16);
+  CHECK(opt.param(1).grad_dtype == TALUS_F32);
+  CHECK(opt.param(2).dtype == TALUS_BF16);
+  CHECK(opt.param(2).grad == nullptr);
+  CHECK(opt.param(2).master == TALUS_MASTER_NONE);
+  CHECK(opt.param(3).dtype == TALUS_F16);
+  CHECK(opt.find("mine") == 3);
+  CHECK_FALSE(opt.find("other").has_value());
+  CHECK(opt.param_group(3) == 0);
+}
+
+TEST_CASE("hpp: a shape or a span that does not fit is refused before the library sees it") {
+  std::vector<float> data(6), grad(6), wrong(5);
+  std::vector<double> other(6);
+  Optimizer opt("sgd");
+  CHECK(code_of([&] { opt.add(data, wrong); }) == TALUS_E_ARGUMENT);
+  CHECK(code_of([&] { opt.add(data, grad, {.shape = {2, 2}}); }) == TALUS_E_ARGUMENT);
+  CHECK(opt.param_count() == 0);
+  opt.add(data, grad, {.name = "w", .shape = {2, 3}});
+  CHECK(opt.param(0).ndim == 2);
+  CHECK(opt.param(0).shape[1] == 3);
+  CHECK(code_of([&] { opt.bind_grad(0, wrong); }) == TALUS_E_ARGUMENT);
+  CHECK(code_of([&] { opt.bind_grad(0, other); }) == TALUS_E_ARGUMENT);
+  CHECK(code_of([&] { opt.bind_data(0, other); }) == TALUS_E_ARGUMENT);
+  CHECK(code_of([&] { opt.add(wrong, {.shape = {-5}}); }) == TALUS_E_ARGUMENT);
+  CHECK(opt.param(0).grad == grad.data());
+}
+
+TEST_CASE("hpp: several parameters and columns of gradients in one call") {
+  std::vector<float> a = {1}, b = {2}, ga = {1}, gb = {1};
+  int64_t extent = 1;
+  std::array<talus_param, 2> params = {talus::sized<talus_param>(), talus::sized<talus_param>()};
+  for (talus_param& param : params) param.dtype = TALUS_F32, param.shape = &extent, param.ndim = 1;
+  params[0].data = a.data();
+  params[1].data = b.data();
+  Optimizer opt("sgd", {{"lr", 1}});
+  CHECK(opt.add(params) == 0);
+  const std::array<void*, 2> column = {ga.data(), gb.data()};
+  opt.bind_grads(column);
+  opt.step();
+  CHECK(a[0] == 0);
+  CHECK(b[0] == 1);
+  opt.zero_grad();
+  CHECK(ga[0] == 0);
+  opt.zero_grad(TALUS_ZERO_UNBIND);
+  CHECK_NOTHROW(opt.step());  // an optimizer without parameters is legal
+}
+
+TEST_CASE("hpp: states are views of the live memory, and can live in the caller's") {
+  std::vector<float> data = {1, 2}, grad = {0.5f, 0.25f}, moment(2), moved = {5, 6};
+  Optimizer opt("adamw");
+  opt.add(data, grad);
+  CHECK(opt.state<float>(0, "exp_avg").empty());
+  opt.bind_state(0, "exp_avg", moment);
+  opt.step();
+  REQUIRE(opt.states().size() == 2);
+  CHECK(opt.state<float>(0, "exp_avg").data() == moment.data());
+  CHECK(moment[0] > 0);
+  CHECK(opt.state<float>(0, "exp_avg_sq").size() == 2);
+  CHECK(code_of([&] { opt.state<float>(0, "no_slot"); }) == TALUS_E_NAME);
+  CHECK(code_of([&] { opt.state<double>(0, "exp_avg"); }) == TALUS_E_ARGUMENT);
+  opt.bind_data(0, moved);
+  opt.step();
+  CHECK(moved[0] < 5);
+  opt.set_steps(0, 10);
+  CHECK(opt.steps(0) == 10);
+  CHECK(opt.stats().steps == 2);
+}
+
+TEST_CASE("hpp: hooks of the host are called, and an allocator goes with its last release") {
+  auto held = std::make_shared<int>(0);
+  int64_t balance = 0, allocations = 0;
+  std::vector<float> data(100, 1), grad(100, 1);
+  {
+    Optimizer opt("adamw");
+    opt.set_allocator({[&, held](uint64_t bytes, uint64_t alignment, void*) {
+                         ++allocations, balance += int64_t(bytes);
+                         return std::aligned_alloc(alignment,
+                                                   (bytes + alignment - 1) / alignment * alignment);
+                       },
+                       [&](void* memory, uint64_t bytes, void*) {
+                         balance -= int64_t(bytes);
+                         std::free(memory);
+                       }});
+    CHECK(held.use_count() == 2);
+    int64_t tasks = 0;
+    opt.set_parallel_for([&](int64_t count, const Optimizer::Task& task) {
+      for (int64_t i = 0; i < count; ++i, ++tasks) task(i);
+    });
+    opt.add(data, grad);
+    opt.step();
+    CHECK(allocations > 0);
+    CHECK(balance > 0);
+    opt.set_parallel_for({});
+    opt.step();
+    CHECK(code_of([&] { opt.set_allocator({}); }) == TALUS_E_STATE);
+  }
+  CHECK(balance == 0);
+  CHECK(held.use_count() == 1);
+}
+
+TEST_CASE("hpp: a log receives lines while it lives") {
+  std::vector<std::string> lines;
+  {
+    const talus::Log log([&](int32_t, std::string_view text) { lines.emplace_back(text); },
+                         TALUS_LOG_DEBUG);
+    Optimizer opt("sgd");
+  }
+  const size_t count = lines.size();
+  Optimizer opt("sgd");
+  CHECK(lines.size() == count);
+}

@@ -1,0 +1,311 @@
+// sgd, adam, adamw and their aliases against the references: within bounds of the one in double,
+// and bit for bit the sheet's arithmetic; sizes, special values; and proof that mistakes are seen.
+#include <catch2/catch_test_macros.hpp>
+
+#include "tests/rule_run.h"
+
+using namespace talus;
+using namespace talus::test;
+
+namespace {
+
+constexpr Mix kBf16Master = {TALUS_BF16, TALUS_BF16, TALUS_MASTER_AUTO};
+
+// ULPs after 100 steps, of the type that the value lives in. Measured by evaluating the sheet in
+// float and in double on 5 seeds x 500 elements of every set and mix, then rounded up.
+//
+// Library and reference both round the value once a step, so without decay they differ only where a
+// rounding error of the update, far below half an ULP, tips a tie: at most 3.
+constexpr double kValueUlps = 4;
+// The product p*(1 - lr*wd) rounds once more, by up to half an ULP a step, and mostly the same way
+// in consecutive steps because p hardly moves: at most 63.
+constexpr double kDecoupledUlps = 100;
+// A 16-bit value tips seldom but then by a whole ULP; gradients of few bits meet the same tie
+// again: at most 5.
+constexpr double kNarrowUlps = 8;
+// The library rounds states in each step, the reference never does. exp_avg_sq forgets one part in
+// a thousand a step, so errors of one direction add up: at most 11.3.
+constexpr double kStateUlps = 16;
+// A 16-bit value that tipped is 2^16 f32 ULPs off, and coupled decay feeds it to the state times
+// wd / (1 - momentum): at most 21847.
+constexpr double kStateOfTippedUlps = 32768;
+
+Bounds bounds_of(const RuleRun& run) {
+  if (run.mix.param == TALUS_F64) return {0, 0};
+  const reference::Hypers h = reference::hypers(run.set.algorithm, run.set.values);
+  const bool decays = h.at("weight_decay") != 0;
+  const bool decouples = h.count("decoupled_weight_decay") && h.at("decoupled_weight_decay") != 0;
+  const bool narrow = run.mix.param != TALUS_F32 && !run.mix.has_master();
+  if (narrow) return {kNarrowUlps, decays && !decouples ? kStateOfTippedUlps : kStateUlps};
+  return {decays && decouples ? kDecoupledUlps : kValueUlps, kStateUlps};
+}
+
+// Bit for bit against the sheet evaluated in the compute type.
+std::string exact_difference(const LibraryRun& got, const RuleRun& run, int mutation = 0) {
+  return run.mix.param == TALUS_F64 ? bits_difference(got, run_reference<double>(run, mutation))
+                                    : bits_difference(got, run_reference<float>(run, mutation));
+}
+
+}  // namespace
+
+TEST_CASE("each rule stays within its bound of the double reference for 100 steps") {
+  for (const HyperSet& set : hyper_sets())
+    for (const Mix& mix : all_mixes()) {
+      const RuleRun run{set, mix};
+      INFO(run.name());
+      const LibraryRun got = run_library(run);
+      CHECK(bound_difference(got, run_reference<double>(run), bounds_of(run)) == "");
+      CHECK(got.grads_untouched);
+      CHECK(got.guards_intact());
+    }
+}
+
+TEST_CASE("each rule is the sheet's arithmetic bit for bit for 100 steps") {
+  for (const HyperSet& set : hyper_sets())
+    for (const Mix& mix : all_mixes()) {
+      const RuleRun run{.set = set, .mix = mix, .seed = 2};
+      INFO(run.name());
+      CHECK(exact_difference(run_library(run), run) == "");
+    }
+}
+
+TEST_CASE("sizes around vectors and chunks: every element moves, nothing beyond is touched") {
+  for (const HyperSet& set : {hyper_set("sgd", "momentum, weight decay"),
+                              hyper_set("adam", "amsgrad"), hyper_set("adamw", "defaults")})
+    for (const Mix& mix : all_mixes())
+      for (int64_t n : kEdgeSizes) {
+        const RuleRun run{.set = set, .mix = mix, .n = n, .steps = n < 100 ? 10 : 2, .seed = 3};
+        INFO(run.name());
+        const LibraryRun got = run_library(run, true);
+        CHECK(exact_difference(got, run) == "");
+        CHECK(got.grads_untouched);
+        CHECK(got.guards_intact());
+      }
+}
+
+TEST_CASE("every start off alignment gives the same bits") {
+  constexpr int64_t kCount = 200;
+  for (const HyperSet& set : {hyper_set("sgd", "nesterov"), hyper_set("adamw", "amsgrad")})
+    for (const Mix& mix : all_mixes()) {
+      TestTensor aligned(mix, kCount, 0);
+      Optimizer first(set.algorithm, set.values);
+      first.add(aligned.fill(4));
+      for (int step = 1; step <= 3; ++step) aligned.fill_grad(4, step), first.step();
+      for (size_t skew = 1; skew < 32; ++skew) {
+        INFO(set.algorithm << ", " << name_of(mix) << ", " << skew << " elements off 64 bytes");
+        TestTensor shifted(mix, kCount, skew);
+        Optimizer second(set.algorithm, set.values);
+        second.add(shifted.fill(4));
+        for (int step = 1; step <= 3; ++step) shifted.fill_grad(4, step), second.step();
+        CHECK(difference(second, shifted, first, aligned) == "");
+        CHECK(shifted.param.guards_intact());
+      }
+    }
+}
+
+TEST_CASE(
+    "zeros, subnormals, huge values, inf and NaN go where the sheet's arithmetic takes them") {
+  for (const HyperSet& set : hyper_sets())
+    for (const Mix& mix : all_mixes())
+      for (uint64_t seed : {5, 6}) {
+        const RuleRun run{.set = set, .mix = mix, .n = 333, .steps = 4, .seed = seed, .hard = true};
+        INFO(run.name());
+        const LibraryRun got = run_library(run);
+        CHECK(exact_difference(got, run) == "");
+        CHECK(got.grads_untouched);
+      }
+}
+
+TEST_CASE("a NaN in a gradient or parameter stays a NaN for ever, and stays alone") {
+  constexpr int64_t kCount = 131;
+  for (const HyperSet& set : hyper_sets())
+    for (const Mix& mix : all_mixes())
+      for (bool in_gradient : {true, false}) {
+        // A parameter that is NaN is only overwritten by a number if it enters the update, always.
+        TestTensor x(mix, kCount);
+        Optimizer optimizer(set.algorithm, set.values);
+        x.fill(7);
+        if (!in_gradient)
+          for (int64_t i = 0; i < kCount; i += 13) x.param.set(i, NAN);
+        optimizer.add(x);
+        for (int step = 1; step <= 3; ++step) {
+          x.fill_grad(7, step);
+          if (in_gradient && step == 1)
+            for (int64_t i = 0; i < kCount; i += 13) x.grad.set(i, NAN);
+          optimizer.step();
+          // A gradient of one step only: sgd without momentum keeps no state, but p is NaN by now.
+          for (int64_t i = 0; i < kCount; ++i) {
+            if (std::isnan(x.param.get(i)) == (i % 13 == 0)) continue;
+            FAIL(set.algorithm << ", " << set.name << ", " << name_of(mix) << ", step " << step
+                               << ", index " << i << ": " << x.param.get(i));
+          }
+        }
+      }
+}
+
+TEST_CASE("a NaN in any state tensor reaches the parameter and stays alone") {
+  constexpr int64_t kCount = 67;
+  for (const HyperSet& set : hyper_sets())
+    for (const Mix& mix : all_mixes()) {
+      RuleRun run{.set = set, .mix = mix, .n = kCount, .steps = 1, .seed = 12};
+      const LibraryRun first = run_library(run);
+      for (const talus_state& s : first.optimizer.states(first.tensor)) {
+        INFO(run.name() << ", " << s.slot);
+        LibraryRun got = run_library(run);
+        for (const talus_state& mine : got.optimizer.states(got.tensor))
+          if (std::string(mine.slot) == s.slot)
+            store(mine.dtype, NAN, static_cast<char*>(mine.data) + 5 * format_of(mine.dtype).bytes);
+        got.optimizer.step();
+        int64_t wrong = -1;
+        for (int64_t i = 0; i < kCount; ++i)
+          if (std::isnan(got.tensor.param.get(i)) != (i == 5)) wrong = i;
+        // With beta 0 a moment is replaced whole: b - (b - NaN)*0 and 0*NaN are NaN all the same.
+        CHECK(wrong == -1);
+      }
+    }
+}
+
+TEST_CASE("lr = 0 leaves every parameter bit for bit, whatever else is set") {
+  // -0 is left out: (-0) - lr*d is (-0) - (-0) = +0 for a negative direction, by IEEE.
+  for (const HyperSet& set : hyper_sets())
+    for (const Mix& mix : all_mixes()) {
+      INFO(set.algorithm << ", " << set.name << ", " << name_of(mix));
+      TestTensor x(mix, 257);
+      Optimizer optimizer(set.algorithm, set.values);
+      optimizer.set("lr", 0);
+      x.fill(8);
+      const double extremes[] = {0, 1e-40, 1e-39, -1e-39, 6e-8, -6e-8, 60000, 1e30, -1e30};
+      for (size_t i = 0; i < std::size(extremes); ++i)
+        if (const double value = nearest(x.param.format(), extremes[i]);
+            std::isfinite(value) && !(value == 0 && std::signbit(value)))
+          x.param.set(int64_t(5 * i), value);
+      const Buffer before = x.param;
+      optimizer.add(x);
+      for (int step = 1; step <= 3; ++step) x.fill_grad(8, step), optimizer.step();
+      CHECK(difference("parameter", x.param, before) == "");
+      CHECK(optimizer.steps(x) == 3);
+    }
+}
+
+TEST_CASE("lr = 0 builds up the same state as any other lr") {
+  for (const char* algorithm : {"adam", "adamw"}) {
+    RuleRun run{{algorithm, "no decay", {{"lr", 0}, {"weight_decay", 0}}}, kF32};
+    const LibraryRun still = run_library(run);
+    run.set.values[0].second = .1;
+    const LibraryRun moving = run_library(run);
+    for (const char* slot : {"exp_avg", "exp_avg_sq"})
+      CHECK(difference(slot, still.optimizer.state(still.tensor, slot),
+                       moving.optimizer.state(moving.tensor, slot)) == "");
+  }
+}
+
+TEST_CASE("a change of lr acts on the very next step and changes no state") {
+  for (const char* algorithm : {"sgd", "adam", "adamw"}) {
+    INFO(algorithm);
+    TestTensor x(kF64, 5);
+    Optimizer optimizer(algorithm);
+    optimizer.add(x.fill(9));
+    x.fill_grad(9, 1);
+    optimizer.step();
+    const Buffer after_first = x.param;
+    optimizer.set("lr", 0);
+    optimizer.step();
+    CHECK(difference("parameter", x.param, after_first) == "");
+    optimizer.set("lr", 1);
+    optimizer.step();
+    for (int64_t i = 0; i < 5; ++i) CHECK(x.param.get(i) != after_first.get(i));
+  }
+}
+
+// ---- mistakes that must be seen
+
+namespace {
+
+struct Mutant {
+  const char *algorithm, *set;
+  int mutation;
+  const char* name;
+  bool only_exact = false;  // the same in real arithmetic: bounds cannot see it
+};
+
+#define MUTANT(Enum, algorithm, set, mutation) \
+  { algorithm, set, int(reference::Enum::mutation), #mutation }
+
+const Mutant kMutants[] = {
+    MUTANT(SgdMutation, "sgd", "defaults", kSignFlipped),
+    MUTANT(SgdMutation, "sgd", "dampening", kFirstBufferDampened),
+    MUTANT(SgdMutation, "sgd", "dampening", kDampeningIgnored),
+    MUTANT(SgdMutation, "sgd", "dampening", kDampeningOnMomentum),
+    MUTANT(SgdMutation, "sgd", "momentum", kLrInsideBuffer),
+    MUTANT(SgdMutation, "sgd", "nesterov", kNesterovIgnored),
+    MUTANT(SgdMutation, "sgd", "nesterov", kNesterovFromOldBuffer),
+    MUTANT(SgdMutation, "sgd", "weight decay", kDecayIgnored),
+    MUTANT(SgdMutation, "fused_sgd", "momentum", kDecayIgnored),
+    MUTANT(SgdMutation, "sgd", "momentum, weight decay", kDecayDecoupled),
+    MUTANT(SgdMutation, "sgd", "momentum, weight decay", kDecayAfterMomentumAlways),
+    MUTANT(SgdMutation, "sgd", "weight decay after momentum", kDecayBeforeMomentumAlways),
+    MUTANT(SgdMutation, "sgd", "maximize", kMaximizeIgnored),
+    MUTANT(SgdMutation, "sgd", "maximize, dampening, weight decay", kMaximizeAfterDecay),
+    MUTANT(SgdMutation, "sgd", "momentum, weight decay", kBufferOfBareGradient),
+
+    MUTANT(AdamMutation, "adam", "defaults", kSignFlipped),
+    MUTANT(AdamMutation, "adam", "eps 0.1", kEpsInsideRoot),
+    MUTANT(AdamMutation, "adam", "eps 0.1", kEpsBeforeCorrection),
+    MUTANT(AdamMutation, "adam", "eps 0.1", kEpsIgnored),
+    MUTANT(AdamMutation, "adam", "defaults", kNoFirstCorrection),
+    MUTANT(AdamMutation, "adam", "defaults", kNoSecondCorrection),
+    MUTANT(AdamMutation, "adam", "no bias correction", kAlwaysCorrected),
+    MUTANT(AdamMutation, "adam", "defaults", kStepCountOneAhead),
+    MUTANT(AdamMutation, "adam", "defaults", kBetasSwapped),
+    MUTANT(AdamMutation, "adam", "defaults", kSecondMomentOfFirst),
+    MUTANT(AdamMutation, "adam", "defaults", kFirstMomentNotAveraged),
+    MUTANT(AdamMutation, "adam", "defaults", kStaleFirstMoment),
+    MUTANT(AdamMutation, "adam", "weight decay", kDecayIgnored),
+    MUTANT(AdamMutation, "adamw", "weight decay", kDecayIgnored),
+    MUTANT(AdamMutation, "adamw", "weight decay", kDecayThroughMoments),
+    MUTANT(AdamMutation, "fused_adam", "weight decay", kDecayThroughMoments),
+    MUTANT(AdamMutation, "adam", "weight decay", kDecayDecoupledAlways),
+    MUTANT(AdamMutation, "fused_adam", "coupled", kDecayDecoupledAlways),
+    MUTANT(AdamMutation, "adamw", "weight decay", kDecayWithoutLr),
+    MUTANT(AdamMutation, "adamw", "heavy decay", kDecayAfterUpdate),
+    MUTANT(AdamMutation, "adam", "maximize", kMaximizeIgnored),
+    MUTANT(AdamMutation, "adam", "amsgrad, weight decay, maximize", kMaximizeAfterDecay),
+    MUTANT(AdamMutation, "adam", "amsgrad", kMaximumIgnored),
+    MUTANT(AdamMutation, "adam", "amsgrad", kMaximumOfCorrected),
+    {"adam", "beta1 0.3", int(reference::AdamMutation::kLowerLerpAlways), "kLowerLerpAlways", true},
+};
+#undef MUTANT
+
+bool is_sgd(const Mutant& m) { return std::string(m.algorithm).find("sgd") != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("the bound tells each mistake from the rule, and so do the bits") {
+  for (const Mutant& mutant : kMutants)
+    for (const Mix& mix : {kF32, kF64, kBf16Master}) {
+      const RuleRun run{hyper_set(mutant.algorithm, mutant.set), mix};
+      INFO(mutant.name << ": " << run.name());
+      const LibraryRun got = run_library(run);
+      const Bounds bounds = bounds_of(run);
+      CHECK(bound_difference(got, run_reference<double>(run), bounds) == "");
+      if (!mutant.only_exact || mix.param == TALUS_F64)
+        CHECK(bound_difference(got, run_reference<double>(run, mutant.mutation), bounds) != "");
+      CHECK(exact_difference(got, run, mutant.mutation) != "");
+    }
+}
+
+TEST_CASE("every mistake that a reference knows has its row") {
+  const auto covered = [](bool sgd, int mutation) {
+    for (const Mutant& m : kMutants)
+      if (is_sgd(m) == sgd && m.mutation == mutation) return true;
+    return false;
+  };
+  for (int m = 1; m < int(reference::SgdMutation::kCount); ++m) {
+    INFO("SgdMutation " << m);
+    CHECK(covered(true, m));
+  }
+  for (int m = 1; m < int(reference::AdamMutation::kCount); ++m) {
+    INFO("AdamMutation " << m);
+    CHECK(covered(false, m));
+  }
+}

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# `tools/check --bare`: tools/demo and tools/check of HEAD in a fresh minimal Debian of this
+# machine's release, without CUDA or anything else installed. Needs root and a TMPDIR with 4 GB.
+# The new system takes from this machine only its Debian mirror, name resolution and proxies.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if ((EUID != 0)); then
+  echo "tools/check --bare: needs root, for chroot and mounts" >&2
+  exit 1
+fi
+# In a mount namespace of its own no mount outlives this script.
+if [[ ${1:-} != --in-namespace ]]; then
+  exec unshare --mount --propagation private "$0" --in-namespace
+fi
+
+root=$(mktemp -d "${TMPDIR:-/tmp}/talus-bare.XXXXXX")
+remove_root() {
+  umount "$root/proc" "$root/sys" "$root/dev/shm" 2>/dev/null || true
+  rm -rf --one-file-system "$root"
+}
+trap remove_root EXIT
+
+# The apt entries that name one of Debian's own mirrors, and the keys that they name.
+copy_sources() {
+  local sites file key separator
+  sites=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 'Origin: Debian' |
+    sort -u)
+  rm -f "$root/etc/apt/sources.list"
+  for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.{list,sources}; do
+    [[ -f $file && $file != */talus-backports.* ]] || continue
+    separator=$'\n'
+    [[ $file == *.list ]] || separator=
+    awk -v sites="$sites" -v RS="$separator" -v ORS="${separator:-$'\n\n'}" '
+      BEGIN { count = split(sites, site, "\n") }
+      { for (i = 1; i <= count; i++) if (index($0, site[i])) { print; next } }
+    ' "$file" >"$root$file"
+  done
+  grep -rhoiE 'signed-by[:=] *[^] ]+' "$root/etc/apt" | sed 's/^[^:=]*[:=] *//' |
+    while read -r key; do
+      [[ -f $key && ! -f $root$key ]] && install -D -m 644 "$key" "$root$key"
+    done || true
+}
+
+make_root() {
+  local mirror suite
+  suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+  mirror=$(tools/setup --mirror)
+  echo "tools/check --bare: installing a minimal Debian $suite"
+  debootstrap --variant=minbase --include=ca-certificates "$suite" "$root" "$mirror" \
+    >"$root.log" 2>&1 || { tail -n 60 "$root.log" >&2; rm -f "$root.log"; exit 1; }
+  rm -f "$root.log"
+  copy_sources
+  cp /etc/resolv.conf /etc/hosts "$root/etc/"
+  apt-config dump | grep -E '^Acquire::(https?|Check-)' >"$root/etc/apt/apt.conf.d/90host" || true
+  mount -t proc proc "$root/proc"
+  mount -t sysfs -o ro sysfs "$root/sys"
+  mkdir -p "$root/dev/shm"
+  mount -t tmpfs tmpfs "$root/dev/shm"
+}
+
+inside() {
+  chroot "$root" /usr/bin/env -i HOME=/root LANG=C.UTF-8 \
+    PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+    ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
+    ${no_proxy:+no_proxy="$no_proxy"} "$@" </dev/null 2>&1 | cat
+}
+
+# A bundle needs no trust in who owns the checkout.
+copy_head() {
+  git -c safe.directory="$PWD" bundle create -q "$root/root/talus.bundle" HEAD
+  git -c advice.detachedHead=false clone -q "$root/root/talus.bundle" "$root/root/talus"
+}
+
+tools/setup --bare
+apt-get -q update >/dev/null 2>&1 || true  # the mirror is read from its lists
+make_root
+copy_head
+if ! inside /root/talus/tools/demo; then
+  echo "  FAILED: tools/demo in a bare Debian"
+  echo "0 passed, 1 failed"
+  exit 1
+fi
+inside /root/talus/tools/check

@@ -1,0 +1,178 @@
+"""Runs the `talus` command as a person and as a program would, and compares the two.
+
+    check_command.py TALUS help|info|list|rule|selftest|errors
+"""
+import json
+import os
+import subprocess
+import sys
+
+WIDTH = 100
+
+
+def run(*arguments, code=0, environment=None):
+    """Returns (stdout, stderr); stops unless the exit code is as expected."""
+    done = subprocess.run([TALUS, *arguments], capture_output=True, text=True, timeout=120,
+                          stdin=subprocess.DEVNULL, env={**os.environ, **(environment or {})})
+    what = " ".join(["talus", *arguments])
+    expect(done.returncode, code, f"exit code of `{what}`\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    if code == 0:
+        expect(done.stderr, "", f"stderr of `{what}`")
+    return done.stdout, done.stderr
+
+
+def read_json(*arguments):
+    return json.loads(run(*arguments, "--json")[0])
+
+
+def expect(got, expected, what):
+    if got != expected:
+        sys.exit(f"{what}: got {got!r}, expected {expected!r}")
+
+
+def expect_in(part, whole, what):
+    if part not in whole:
+        sys.exit(f"{what}: expected {part!r} in\n{whole}")
+
+
+def expect_width(text, what):
+    for line in text.splitlines():
+        if len(line) > WIDTH:
+            sys.exit(f"{what}: got a line of {len(line)} columns, expected at most {WIDTH}: {line}")
+
+
+def words(text):
+    """The text with its line breaks and columns undone."""
+    return " ".join(text.split())
+
+
+def check_help():
+    text, _ = run("--help")
+    for part in ("info", "list", "selftest", "Exit codes", "0", "1", "2", "Example"):
+        expect_in(part, text, "talus --help")
+    for name in ("info", "list", "selftest"):
+        text, _ = run(name, "--help")
+        for part in ("Example: ", "Exit codes: ", "--json"):
+            expect_in(part, text, f"talus {name} --help")
+    expect_in(read_json("info")["version"], run("--version")[0], "talus --version")
+
+
+def check_info():
+    info = read_json("info")
+    text, _ = run("info")
+    expect_width(text, "talus info")
+    flat = words(text)
+    expect(info["cpu_target"], info["cpu_targets"][0], "the target in use is the first")
+    threads = info["threads"]
+    if not 1 <= threads["usable"] <= threads["affinity"]:
+        sys.exit(f"threads: got {threads}, expected 1 <= usable <= affinity")
+    if hasattr(os, "sched_getaffinity"):
+        expect(threads["affinity"], len(os.sched_getaffinity(0)), "CPUs by affinity")
+    for part in (info["version"], words(info["build"]), ", ".join(info["cpu_targets"]),
+                 f"{threads['usable']} usable", f"ABI {info['abi']['number']},"):
+        expect_in(part, flat, "talus info")
+    for feature in info["features"]:
+        expect(feature["usable"], feature["reason"] is None, f"a reason for {feature['name']}")
+        reason = "usable" if feature["usable"] else f"not usable: {words(feature['reason'])}"
+        expect_in(f"feature {feature['name']} {reason}", flat, "talus info")
+    for target in info["cpu_targets"]:
+        forced = json.loads(run("info", "--json", environment={"TALUS_CPU_TARGET": target})[0])
+        expect(sorted(forced["cpu_targets"]), sorted(info["cpu_targets"]), "targets when forced")
+
+
+def check_list():
+    entries = read_json("list")
+    text, _ = run("list")
+    expect_width(text, "talus list")
+    flat = words(text)
+    by_name = {entry["name"]: entry for entry in entries}
+    expect(len(by_name), len(entries), "names in the list, each once")
+    expect([entry["name"] for entry in entries if not entry["doc"]], [], "names without a doc")
+    for name in ("adamw", "adam", "sgd"):
+        expect(by_name[name]["alias_of"], None, f"alias_of of {name}")
+    expect(by_name["fused_adam"]["alias_of"], "adam", "alias_of of fused_adam")
+    for entry in entries:
+        rule = entry["alias_of"]
+        if rule is not None:
+            expect(by_name[rule]["alias_of"], None, f"what {entry['name']} is an alias of")
+        alias = "" if rule is None else f"= {rule} "
+        expect_in(f"{entry['name']} {alias}{words(entry['doc'])}", flat, "talus list")
+
+
+def range_text(hyper):
+    if hyper["kind"] == "flag":
+        return "0 or 1"
+    low, high = ("-inf" if hyper["min"] is None else None), ("inf" if hyper["max"] is None else None)
+    left = "(" if hyper["min_open"] or low else "["
+    right = ")" if hyper["max_open"] or high else "]"
+    return f"{left}{low or number(hyper['min'])}, {high or number(hyper['max'])}{right}"
+
+
+def number(value):
+    return f"{value:.17g}" if value != int(value) else str(int(value))
+
+
+def check_rule():
+    names = [entry["name"] for entry in read_json("list")]
+    for name in names:
+        entry = read_json("list", name)
+        text, _ = run("list", name)
+        expect_width(text, f"talus list {name}")
+        flat = words(text)
+        expect(entry["name"], name, "name")
+        for hyper in entry["hyperparameters"]:
+            expect_in(hyper["name"] + " " + hyper["kind"] + ("* " if hyper["fixed"] else " "), flat,
+                      f"talus list {name}")
+            expect_in(words(hyper["doc"]), flat, f"talus list {name}")
+            low = float("-inf") if hyper["min"] is None else hyper["min"]
+            high = float("inf") if hyper["max"] is None else hyper["max"]
+            if not low <= hyper["default"] <= high:
+                sys.exit(f"{name} {hyper['name']}: default outside its range: {hyper}")
+            if all(bound is None or bound == int(bound) for bound in (hyper["min"], hyper["max"])):
+                expect_in(f" {range_text(hyper)} ", flat, f"{name} {hyper['name']}: range")
+        for slot in entry["slots"]:
+            expect_in(f"{slot['name']} {words(slot['doc'])}", flat, f"talus list {name}")
+
+    adamw = {hyper["name"]: hyper for hyper in read_json("list", "adamw")["hyperparameters"]}
+    expect([adamw[key]["default"] for key in ("lr", "beta1", "beta2", "eps", "weight_decay")],
+           [1e-3, 0.9, 0.999, 1e-8, 1e-2], "defaults of adamw")
+    expect([adamw["lr"][key] for key in ("kind", "min", "max", "fixed")], ["real", 0, None, False],
+           "lr of adamw")
+    expect([adamw["beta1"][key] for key in ("min", "max", "min_open", "max_open")],
+           [0, 1, False, True], "beta1 of adamw")
+    expect([adamw["amsgrad"][key] for key in ("kind", "fixed")], ["flag", True], "amsgrad of adamw")
+    expect_in("[0, 1)", run("list", "adamw")[0], "talus list adamw")
+    expect({"exp_avg", "exp_avg_sq"} <= {slot["name"] for slot in read_json("list", "adamw")["slots"]},
+           True, "slots of adamw")
+
+
+def check_selftest():
+    text, _ = run("selftest")
+    report = read_json("selftest")
+    expect_width(text, "talus selftest")
+    names = [entry["name"] for entry in read_json("list")]
+    expect([entry["name"] for entry in report["algorithms"]], names, "algorithms tested")
+    expect(report["failed"], 0, "failed checks")
+    expect(report["checks"], sum(entry["checks"] for entry in report["algorithms"]), "sum of checks")
+    lines = text.splitlines()
+    expect(lines[-1], f"selftest: {report['checks']} checks passed", "last line of selftest")
+    expect([line.split()[0] for line in lines[:-1]], names, "lines of selftest")
+
+
+def check_errors():
+    for arguments in ((), ("nonsense",), ("list", "--nonsense"), ("info", "extra"), ("list", "a", "b")):
+        out, err = run(*arguments, code=2)
+        expect(out, "", f"stdout of {arguments}")
+        if not err:
+            sys.exit(f"{arguments}: wrong usage without a word")
+    for arguments in (("list", "adamwx"), ("list", "adamwx", "--json"), ("list", "settings")):
+        out, err = run(*arguments, code=1)
+        expect(out, "", f"stdout of {arguments}")
+        for part in ("TALUS_E_NAME", arguments[1], "adamw"):
+            expect_in(part, err, f"stderr of {arguments}")
+        expect(len(err.splitlines()), 1, f"lines of the error of {arguments}")
+
+
+TALUS, WHAT = sys.argv[1:3]
+globals()["check_" + WHAT]()
+print(f"{WHAT}: ok")

@@ -1,0 +1,94 @@
+// `talus info`: what this library is and what it can use on this machine.
+#include "command.hpp"
+#include "table.hpp"
+#include "threads.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <memory>
+
+namespace command {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json features_json() {
+  Json features = Json::array();
+  for (const std::string& name : talus::names("features")) {
+    std::string reason;
+    const bool usable = talus::has_feature(name, &reason);
+    features.push_back({{"name", name},
+                        {"usable", usable},
+                        {"reason", usable ? Json(nullptr) : Json(reason)},
+                        {"doc", talus::doc("features", name)}});
+  }
+  return features;
+}
+
+Json info_json() {
+  const uint32_t version = talus_version(), abi = talus_abi_version();
+  const std::vector<std::string> targets = talus::names("cpu_targets");
+  const Threads threads = usable_threads();
+  return {{"version", fmt::format("{}.{}.{}", version >> 16, version >> 8 & 255, version & 255)},
+          {"abi", {{"number", abi >> 16}, {"additions", abi & 0xffff}}},
+          {"build", talus_build_info()},
+          {"cpu_target", targets.empty() ? Json(nullptr) : Json(targets.front())},
+          {"cpu_targets", targets},
+          {"threads",
+           {{"usable", threads.usable},
+            {"affinity", threads.affinity},
+            {"cgroup_quota", threads.quota ? Json(*threads.quota) : Json(nullptr)}}},
+          {"features", features_json()}};
+}
+
+std::string threads_text(const Json& threads) {
+  const std::string quota =
+      threads["cgroup_quota"].is_null()
+          ? "no cgroup limit"
+          : fmt::format("cgroup grants {}", threads["cgroup_quota"].get<double>());
+  return fmt::format("{} usable ({} CPUs by affinity, {})", threads["usable"].get<int>(),
+                     threads["affinity"].get<int>(), quota);
+}
+
+void print_text(const Json& info) {
+  const Json& abi = info["abi"];
+  std::vector<std::vector<std::string>> rows = {
+      {"version", info["version"]},
+      {"ABI",
+       fmt::format("{}, {} additions", abi["number"].get<int>(), abi["additions"].get<int>())},
+      {"build", info["build"]},
+      {"CPU target", info["cpu_target"].is_null() ? "none" : info["cpu_target"]},
+      {"CPU targets",
+       fmt::format("{}", fmt::join(info["cpu_targets"].get<std::vector<std::string>>(), ", "))},
+      {"threads", threads_text(info["threads"])}};
+  for (const Json& feature : info["features"]) {
+    const std::string name = feature["name"], doc = feature["doc"];
+    const std::string state = feature["usable"].get<bool>()
+                                  ? "usable"
+                                  : "not usable: " + feature["reason"].get<std::string>();
+    rows.push_back({"feature " + name, fmt::format("{} ({})", state, doc)});
+  }
+  fmt::print("{}", format_table(rows));
+}
+
+}  // namespace
+
+Command add_info(CLI::App& app) {
+  auto json = std::make_shared<bool>(false);
+  CLI::App* line = app.add_subcommand("info", "Shows version, CPU targets, threads and features");
+  line->add_flag("--json", *json, "Print JSON");
+  line->footer("Example: talus info --json\nExit codes: 0 success; 2 wrong usage.");
+  return {line, [json] {
+            const Json info = info_json();
+            if (*json)
+              fmt::print("{}\n", info.dump(2));
+            else
+              print_text(info);
+            return kOk;
+          }};
+}
+
+}  // namespace command
