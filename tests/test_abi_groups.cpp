@@ -121,8 +121,8 @@ TEST_CASE("abi: nesterov without momentum is refused by prepare and step, and no
 TEST_CASE("abi: a step with nothing bound is refused, in every way that it can be nothing") {
   Handle opt("adamw");
   Model model;
-  model.gw.clear();
-  model.gb.clear();
+  std::vector<float>().swap(model.gw);  // data() is NULL
+  std::vector<float>().swap(model.gb);
   model.add_to(opt);
   refused(opt, TALUS_E_STATE, {"gradient"}, [&] { return talus_step(opt, nullptr); });
   REQUIRE(talus_prepare(opt, nullptr) == TALUS_OK);

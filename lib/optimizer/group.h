@@ -12,7 +12,7 @@ namespace talus {
 
 // A value set for TALUS_ALL: the default of groups added later, where they have the name.
 struct Override {
-  std::string name;
+  const char* name;  // a rule's own spelling; static
   double value;
 };
 
@@ -28,22 +28,26 @@ class Group {
   void start() { started_ = true; }
   bool has_slot(int k) const { return slot_exists(rule().slots[size_t(k)], values()); }
 
-  // TALUS_E_NAME, TALUS_E_RANGE or TALUS_E_STATE; `where` names the group in the text.
-  Status check(std::string_view name, double value, int32_t where) const;
+  // TALUS_E_NAME, TALUS_E_RANGE or TALUS_E_STATE; `index` is the group's, for the text. Without a
+  // failure nothing is allocated: hosts set lr at every step.
+  Status check(std::string_view name, double value, int32_t index) const;
   void set(std::string_view name, double value);    // after check
   const double* find(std::string_view name) const;  // NULL: unknown
-  Status check_conflict(int32_t where) const;
+  Status check_conflict(int32_t index) const;
   double gradient_sign() const { return values_[size_t(maximize_)] != 0 ? -1 : 1; }
 
  private:
+  std::string where(int32_t index) const;
+
   AlgorithmRef ref_;
   std::array<double, kMaxHypers> values_{};
   int maximize_;
   bool started_ = false;  // a parameter of it has taken a step: fixed hyperparameters are fixed
 };
 
-// Checks a value against a hyperparameter's or setting's kind and range.
-Status check_range(const Hyper& hyper, double value, const char* where);
+// Whether a value is of the hyperparameter's or setting's kind and in its range; the failure if not.
+bool accepts(const Hyper& hyper, double value);
+Status refuse_value(const Hyper& hyper, double value, const char* where);
 
 // "[0, inf)", for messages.
 std::string range_text(const Range& range);

@@ -1,5 +1,5 @@
 // The step: the whole story on one screen, then its parts in the order of their calls. What
-// surrounds it (groups, parameters, state) is in setup.cpp.
+// surrounds it is in life.cpp, values.cpp, tensors.cpp and states.cpp.
 #include "lib/optimizer/optimizer.h"
 
 #include <cmath>

@@ -86,6 +86,7 @@ class Optimizer {
   Status check_new_gradients(int64_t first) const;
   Status check_grad(int64_t param, const void* grad) const;
   void set_grad(int64_t param, void* grad);
+  void remember(std::string_view name, double value);
   void change_slots(int32_t group);
   Status configure(const BackendConfig& config);
   void index_states() const;

@@ -103,10 +103,10 @@ inline const talus_state* find_state(const std::vector<talus_state>& all, int64_
 
 inline std::string hex(const void* data, uint64_t bytes) {
   std::string text;
-  char digits[3];
   for (uint64_t i = 0; data != nullptr && i < bytes; ++i) {
-    std::snprintf(digits, sizeof digits, "%02x", static_cast<const unsigned char*>(data)[i]);
-    text += digits;
+    const unsigned char byte = static_cast<const unsigned char*>(data)[i];
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
   }
   return text;
 }
@@ -168,27 +168,34 @@ inline void see_params(const talus_optimizer* opt, std::vector<std::string>& lin
   }
 }
 
-inline void see_states(const talus_optimizer* opt, std::vector<std::string>& lines) {
+// Memory that a failed step has got hold of for state that has not started is no change: it holds
+// nothing yet, and the next try uses it.
+enum class Reserved { seen, overlooked };
+
+inline void see_states(const talus_optimizer* opt, Reserved reserved,
+                       std::vector<std::string>& lines) {
   for (const talus_state& state : states(opt)) {
     const bool started = steps(opt, state.param) > 0;  // before that contents mean nothing
+    const bool show = started || reserved == Reserved::seen;
     lines.push_back("state " + std::to_string(state.param) + " " + state.slot + " " +
-                    std::to_string(state.dtype) + " " + address(state.data) + " " +
+                    std::to_string(state.dtype) + " " + (show ? address(state.data) : "") + " " +
                     (started ? hex(state.data, state.bytes) : "not started"));
   }
 }
 
-inline std::vector<std::string> see(talus_optimizer* opt) {
+inline std::vector<std::string> see(talus_optimizer* opt, Reserved reserved = Reserved::seen) {
   std::vector<std::string> lines;
   if (opt == nullptr) return lines;
   see_groups(opt, lines);
   see_params(opt, lines);
-  see_states(opt, lines);
+  see_states(opt, reserved, lines);
   talus_stats stats{};
   stats.struct_size = sizeof stats;
   REQUIRE(talus_get_stats(opt, 1, &stats) == TALUS_OK);
   lines.push_back("stats steps " + std::to_string(stats.steps) + " skipped " +
-                  std::to_string(stats.skipped) + " state bytes " +
-                  std::to_string(stats.state_bytes));
+                  std::to_string(stats.skipped));
+  if (reserved == Reserved::seen)
+    lines.push_back("stats state bytes " + std::to_string(stats.state_bytes));
   return lines;
 }
 

@@ -1,7 +1,5 @@
 // The references by algorithm name: one row each.
 #pragma once
-#include <span>
-
 #include "tests/cases.h"
 #include "tests/reference/adam.hpp"
 #include "tests/reference/sgd.hpp"

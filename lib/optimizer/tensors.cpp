@@ -1,0 +1,165 @@
+// Parameters and gradients: each call checks all it was given before it changes anything.
+#include <algorithm>
+
+#include "lib/optimizer/optimizer.h"
+
+namespace talus {
+
+Status Optimizer::add_params(int32_t group, std::span<const talus_param> params, int64_t* first) {
+  const int64_t before = model_.params.size();
+  plan_changed_ = true;  // the columns may move, even if this fails
+  Status status;
+  try {
+    status = add_checked(group, params);
+  } catch (...) {
+    take_back(before);
+    throw;
+  }
+  if (!status.ok()) {
+    take_back(before);
+    return status;
+  }
+  for (int64_t p = before; p < model_.params.size(); ++p)
+    if (model_.table.data(kGradient, p)) model_.classes.join(model_.table, p);
+  state_wanted_ = gradients_changed_ = true;
+  first_state_.clear();
+  if (first) *first = before;
+  return {};
+}
+
+Status Optimizer::add_checked(int32_t group, std::span<const talus_param> params) {
+  const size_t before = size_t(model_.params.size()), after = before + params.size();
+  model_.table.reserve(after);
+  model_.classes.reserve(after, params.size());
+  memory_->reserve(after);
+  for (size_t i = 0; i < params.size(); ++i) {
+    Parameter p;
+    TALUS_TRY(describe(params[i], int64_t(i), int64_t(before + i), &p));
+    p.group = group;
+    TALUS_TRY(model_.params.add(p, params[i].data, int64_t(i)));
+    const int64_t row = int64_t(before + i);
+    model_.table.add_row(p.count);  // reserved: nothing throws from here on
+    model_.table.set(kValue, row, params[i].data, p.dtype);
+    model_.table.set(kGradient, row, params[i].grad, p.grad_dtype);
+    model_.table.seal(row);
+    model_.classes.add_parameter(group);
+    memory_->add_parameter();
+  }
+  return check_new_gradients(int64_t(before));
+}
+
+void Optimizer::take_back(int64_t n) {
+  model_.params.truncate(n, model_.table);
+  model_.table.truncate(size_t(n));
+  model_.classes.truncate(size_t(n));
+  memory_->truncate(size_t(n));
+}
+
+// New gradients against all data, and the gradients that were there against the new data.
+Status Optimizer::check_new_gradients(int64_t first) const {
+  uintptr_t low = UINTPTR_MAX, high = 0;
+  for (int64_t p = first; p < model_.params.size(); ++p) {
+    TALUS_TRY(check_grad(p, model_.table.data(kGradient, p)));
+    const uintptr_t begin = uintptr_t(model_.table.data(kValue, p));
+    if (model_.params[p].count == 0) continue;
+    low = std::min(low, begin);
+    high =
+        std::max(high, begin + uintptr_t(model_.params[p].count * size_of(model_.params[p].dtype)));
+  }
+  for (int64_t p = 0; p < first; ++p) {
+    const uintptr_t grad = uintptr_t(model_.table.data(kGradient, p));
+    const uintptr_t bytes =
+        uintptr_t(model_.params[p].count * size_of(model_.params[p].grad_dtype));
+    if (grad && grad < high && grad + bytes > low)
+      TALUS_TRY(check_grad(p, model_.table.data(kGradient, p)));
+  }
+  return {};
+}
+
+Status Optimizer::check_grad(int64_t param, const void* grad) const {
+  const Parameter& p = model_.params[param];
+  if (!grad) return {};
+  return model_.params.check_overlap(grad, uint64_t(p.count * size_of(p.grad_dtype)), param,
+                                     "grad");
+}
+
+Status Optimizer::bind_data(int64_t param, void* data) {
+  const Parameter& p = model_.params[param];
+  TALUS_TRY(check_pointer(data, p, p.dtype, param, "data"));
+  if (p.count > 0) {
+    const uint64_t bytes = uint64_t(p.count * size_of(p.dtype));
+    MemoryMap& memory = model_.params.memory();
+    auto own = memory.take(model_.table.data(kValue, param));  // its old place does not count
+    Status status;
+    if (settings_[kCheckPointers] != 0)
+      status = model_.params.check_overlap(data, bytes, param, "data");
+    for (int64_t q = 0; status.ok() && settings_[kCheckPointers] != 0 && q < model_.params.size();
+         ++q) {
+      const char* grad = static_cast<const char*>(model_.table.data(kGradient, q));
+      const uint64_t grad_bytes =
+          uint64_t(model_.params[q].count * size_of(model_.params[q].grad_dtype));
+      if (grad && grad < static_cast<char*>(data) + bytes &&
+          grad + grad_bytes > static_cast<char*>(data))
+        status = failure(
+            TALUS_E_ARGUMENT,
+            "parameter %lld \"%s\": data at %p overlaps the gradient of parameter %lld \"%s\", "
+            "expected memory of its own",
+            static_cast<long long>(param), p.name.c_str(), data, static_cast<long long>(q),
+            model_.params[q].name.c_str());
+    }
+    memory.put(std::move(own), status.ok() ? data : model_.table.data(kValue, param), bytes);
+    TALUS_TRY(status);
+  }
+  model_.table.set_data(kValue, param, data);
+  if (const int32_t s = backend_->set_column(context_, kValue, nullptr); s != TALUS_OK)
+    return failure(s, "the %s backend cannot take the pointer", backend_->name);
+  return {};
+}
+
+Status Optimizer::bind_grads(int64_t first, std::span<void* const> grads) {
+  size_t moves = 0;
+  for (size_t i = 0; i < grads.size(); ++i) {
+    const int64_t param = first + int64_t(i);
+    void* const bound = model_.table.data(kGradient, param);
+    if (grads[i] == bound) continue;
+    if (!bound) ++moves;
+    if (!grads[i]) continue;
+    const Parameter& p = model_.params[param];
+    TALUS_TRY(check_pointer(grads[i], p, p.grad_dtype, param, "grad"));
+    if (settings_[kCheckPointers] != 0) TALUS_TRY(check_grad(param, grads[i]));
+  }
+  if (moves) model_.classes.reserve(size_t(model_.params.size()), moves);
+  for (size_t i = 0; i < grads.size(); ++i) set_grad(first + int64_t(i), grads[i]);
+  return {};
+}
+
+// After classes.reserve: does not throw.
+void Optimizer::set_grad(int64_t param, void* grad) {
+  void* const bound = model_.table.data(kGradient, param);
+  if (grad == bound) return;
+  model_.table.set_data(kGradient, param, grad);
+  gradients_changed_ = true;
+  if (grad && !bound) {
+    model_.classes.join(model_.table, param);
+    state_wanted_ = state_wanted_ || !memory_->complete(param);
+  } else if (!grad) {
+    model_.classes.leave(model_.table, param);
+  }
+}
+
+Status Optimizer::zero_grad(bool unbind, void* stream) {
+  for (int64_t p = 0; p < model_.params.size(); ++p) {
+    void* const grad = model_.table.data(kGradient, p);
+    if (!grad) continue;
+    const Parameter& param = model_.params[p];
+    if (unbind)
+      set_grad(p, nullptr);
+    else if (const int32_t s = backend_->fill_zero(
+                 context_, grad, uint64_t(param.count * size_of(param.grad_dtype)), stream);
+             s != TALUS_OK)
+      return failure(s, "the %s backend cannot fill a gradient", backend_->name);
+  }
+  return {};
+}
+
+}  // namespace talus

@@ -1,0 +1,120 @@
+// Groups, hyperparameters and settings: each call checks all it was given before it changes anything.
+#include "lib/cpu/chunk_runner.h"
+#include "lib/optimizer/optimizer.h"
+
+namespace talus {
+namespace {
+
+constexpr Hyper kSettings[] = {
+    {"threads",
+     TALUS_INTEGER,
+     0,
+     {0, kMaxThreads, 0},
+     0,
+     "most threads of a step, the caller's included; 0: as many as the process may use"},
+    {"stats", TALUS_FLAG, 0, kSwitch, 0, "1: measure the norm of the gradients in each step"},
+    {"check_pointers", TALUS_FLAG, 1, kSwitch, 0,
+     "0: bind calls skip the search for overlaps with other tensors"},
+};
+static_assert(std::size(kSettings) == kSettingCount);
+
+Status find_setting(std::string_view name, int* out) {
+  for (int i = 0; i < kSettingCount; ++i)
+    if (name == kSettings[i].name) return *out = i, Status();
+  return failure(TALUS_E_NAME, "no setting \"%.*s\", expected one of: %s", int(name.size()),
+                 name.data(),
+                 join_names(settings(), [](const Hyper& h) { return h.name; }).c_str());
+}
+
+}  // namespace
+
+std::span<const Hyper> settings() { return kSettings; }
+
+Status Optimizer::add_group(const AlgorithmRef* algorithm, int32_t* group) {
+  Group added(algorithm ? *algorithm : algorithm_);
+  const int32_t index = int32_t(model_.groups.size());
+  for (const Override& o : overrides_) {
+    if (!added.find(o.name)) continue;
+    TALUS_TRY(added.check(o.name, o.value, index));
+    added.set(o.name, o.value);
+  }
+  model_.groups.push_back(std::move(added));
+  values_changed_ = true;
+  *group = index;
+  return {};
+}
+
+Status Optimizer::set(int32_t group, std::string_view name, double value) {
+  const size_t first = group == TALUS_ALL ? 0 : size_t(group);
+  const size_t last = group == TALUS_ALL ? model_.groups.size() : first + 1;
+  bool known = false;
+  for (size_t g = first; g < last; ++g) {
+    if (group == TALUS_ALL && !model_.groups[g].find(name)) continue;
+    TALUS_TRY(model_.groups[g].check(name, value, int32_t(g)));
+    known = true;
+  }
+  if (!known) return model_.groups[0].check(name, value, 0);  // TALUS_E_NAME with what is known
+  if (group == TALUS_ALL) remember(name, value);
+  for (size_t g = first; g < last; ++g) {
+    Group& changed = model_.groups[g];
+    if (!changed.find(name)) continue;
+    const bool fixed =
+        changed.rule().hypers[size_t(find_hyper(changed.rule(), name))].flags & TALUS_HYPER_FIXED;
+    const bool switches = (value != 0) != (*changed.find(name) != 0);
+    changed.set(name, value);
+    if (fixed && switches) change_slots(int32_t(g));
+  }
+  values_changed_ = true;
+  return {};
+}
+
+// One entry a name: hosts set lr for TALUS_ALL at every step.
+void Optimizer::remember(std::string_view name, double value) {
+  for (const Group& group : model_.groups) {
+    const int i = find_hyper(group.rule(), name);
+    if (i < 0) continue;
+    const char* const own = group.rule().hypers[size_t(i)].name;
+    for (Override& known : overrides_)
+      if (std::string_view(known.name) == own) return void(known.value = value);
+    overrides_.push_back({own, value});
+    return;
+  }
+}
+
+// Before the group's first step only: other slots exist now.
+void Optimizer::change_slots(int32_t group) {
+  for (int64_t p = 0; p < model_.params.size(); ++p)
+    if (model_.params[p].group == group) memory_->drop(p);
+  plan_changed_ = state_wanted_ = true;
+  first_state_.clear();
+}
+
+Status Optimizer::get(int32_t group, std::string_view name, double* value) const {
+  const Group& g = model_.groups[size_t(group)];
+  const double* found = g.find(name);
+  if (!found) return g.check(name, 0, group);
+  *value = *found;
+  return {};
+}
+
+Status Optimizer::set_setting(std::string_view name, double value) {
+  int i = 0;
+  TALUS_TRY(find_setting(name, &i));
+  if (!accepts(kSettings[i], value)) return refuse_value(kSettings[i], value, "settings");
+  if (i == kThreads) {
+    BackendConfig config = config_;
+    config.threads = value == 0 ? usable_threads() : int32_t(value);
+    TALUS_TRY(configure(config));
+  }
+  settings_[i] = value;
+  return {};
+}
+
+Status Optimizer::get_setting(std::string_view name, double* value) const {
+  int i = 0;
+  TALUS_TRY(find_setting(name, &i));
+  *value = settings_[i];
+  return {};
+}
+
+}  // namespace talus

@@ -1,0 +1,5 @@
+/* The header alone, compiled in every dialect that it promises; the second include tests its guard. */
+#include "talus.h"
+#include "talus.h"
+
+talus_param header_alone_param;

@@ -1,0 +1,41 @@
+"""README.md against what it speaks of: the example is the compiled file, the map names every folder,
+and every algorithm that the library knows is there. Arguments: source root, talus library."""
+import ctypes
+import pathlib
+import re
+import sys
+
+root = pathlib.Path(sys.argv[1])
+readme = (root / "README.md").read_text(encoding="utf-8")
+problems = []
+
+
+def body(text):
+    """The code behind the opening comment."""
+    return text.split("*/\n", 1)[1].strip()
+
+
+example = body((root / "tests/readme_example.c").read_text(encoding="utf-8"))
+blocks = [b.strip() for b in re.findall(r"```c\n(.*?)```", readme, re.S)]
+if example not in blocks:
+    problems.append("no C block equals tests/readme_example.c")
+
+for folder in sorted(p for p in root.glob("lib/*/") if p.is_dir()):
+    if f"lib/{folder.name}/" not in readme:
+        problems.append(f"the map does not name lib/{folder.name}/")
+
+lib = ctypes.CDLL(sys.argv[2])
+lib.talus_name_at.restype = ctypes.c_char_p
+for name_list in (b"algorithms", b"aliases"):
+    for i in range(lib.talus_name_count(name_list)):
+        name = lib.talus_name_at(name_list, i).decode()
+        if f"`{name}`" not in readme:
+            problems.append(f"`{name}` is not mentioned")
+
+for link in re.findall(r"\]\(([^)#:]+)\)", readme):
+    if not (root / link).exists():
+        problems.append(f"link to {link}, which is not there")
+
+for problem in problems:
+    print("README.md:", problem)
+sys.exit(1 if problems else 0)

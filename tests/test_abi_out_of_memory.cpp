@@ -1,0 +1,233 @@
+// Every allocation of every call fails once: TALUS_E_MEMORY, nothing changed, and the same call
+// succeeds afterwards with the same bits. The program replaces operator new, which the shared
+// library then uses too.
+#include "tests/abi/fixture.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <functional>
+#include <new>
+
+using namespace talus::abi;
+
+namespace {
+
+std::atomic<int> countdown{-1};  // allocations until one fails; below 0: none does
+std::atomic<int64_t> allocations{0};
+
+void* allocate(size_t bytes, size_t alignment) {
+  ++allocations;
+  if (countdown >= 0 && countdown-- == 0) return nullptr;
+  if (alignment <= alignof(std::max_align_t)) return std::malloc(bytes == 0 ? 1 : bytes);
+  return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+void* allocate_or_throw(size_t bytes, size_t alignment) {
+  void* data = allocate(bytes, alignment);
+  if (data == nullptr) throw std::bad_alloc();
+  return data;
+}
+
+}  // namespace
+
+void* operator new(size_t bytes) { return allocate_or_throw(bytes, 1); }
+void* operator new[](size_t bytes) { return allocate_or_throw(bytes, 1); }
+void* operator new(size_t bytes, std::align_val_t a) { return allocate_or_throw(bytes, size_t(a)); }
+void* operator new[](size_t bytes, std::align_val_t a) {
+  return allocate_or_throw(bytes, size_t(a));
+}
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes, 1); }
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes, 1); }
+void operator delete(void* data) noexcept { std::free(data); }
+void operator delete[](void* data) noexcept { std::free(data); }
+void operator delete(void* data, size_t) noexcept { std::free(data); }
+void operator delete[](void* data, size_t) noexcept { std::free(data); }
+void operator delete(void* data, std::align_val_t) noexcept { std::free(data); }
+void operator delete[](void* data, std::align_val_t) noexcept { std::free(data); }
+void operator delete(void* data, size_t, std::align_val_t) noexcept { std::free(data); }
+void operator delete[](void* data, size_t, std::align_val_t) noexcept { std::free(data); }
+void operator delete(void* data, const std::nothrow_t&) noexcept { std::free(data); }
+void operator delete[](void* data, const std::nothrow_t&) noexcept { std::free(data); }
+
+namespace {
+
+// A host with two groups, a 16-bit parameter and memory for state of its own.
+struct Host {
+  Handle opt{"adamw"};
+  Model model;
+  std::vector<float> late = {1, 2, 3}, grad = {1, -1, 0.5f}, moment = {0, 0}, moved = {7, 8};
+  std::vector<uint16_t> half = std::vector<uint16_t>(70000, 0x3f80);
+  std::vector<float> half_grad = std::vector<float>(70000, 0.25f);
+  int64_t three = 3, many = 70000;
+  int32_t group = -1;
+  talus_allocator allocator{};
+
+  Host() {
+    model.add_to(opt);
+    REQUIRE(talus_set_setting(opt, "threads", 3) == TALUS_OK);
+  }
+  talus_param late_param() {
+    talus_param param = describe(TALUS_F32, late.data(), grad.data(), &three);
+    param.name = "a name that is too long to be kept in place";
+    return param;
+  }
+  talus_param half_param() {
+    talus_param param = describe<uint16_t>(TALUS_BF16, half.data(), nullptr, &many);
+    param.grad = half_grad.data();
+    param.grad_dtype = TALUS_F32;
+    return param;
+  }
+};
+
+using Call = std::function<talus_status(Host&)>;
+
+struct Step {
+  const char* name;
+  Call call;
+};
+
+// A life of an optimizer, every call of which allocates or might.
+std::vector<Step> life() {
+  return {
+      {"set for all", [](Host& h) { return talus_set(h.opt, TALUS_ALL, "lr", 0.125); }},
+      {"add group", [](Host& h) { return talus_add_group(h.opt, "fused_sgd", &h.group); }},
+      {"set", [](Host& h) { return talus_set(h.opt, h.group, "momentum", 0.9); }},
+      {"add two parameters",
+       [](Host& h) {
+         const talus_param params[] = {h.late_param(), h.half_param()};
+         return talus_add_params(h.opt, h.group, 2, params, nullptr);
+       }},
+      {"bind state",
+       [](Host& h) { return talus_bind_state(h.opt, 1, "exp_avg", h.moment.data(), 8); }},
+      {"forget gradients",
+       [](Host& h) { return talus_zero_grad(h.opt, TALUS_ZERO_UNBIND, nullptr); }},
+      {"bind gradients",
+       [](Host& h) {
+         void* grads[] = {h.model.gw.data(), h.model.gb.data(), h.grad.data(), h.half_grad.data()};
+         return talus_bind_grads(h.opt, 0, 4, grads);
+       }},
+      {"prepare", [](Host& h) { return talus_prepare(h.opt, nullptr); }},
+      {"first step", [](Host& h) { return talus_step(h.opt, nullptr); }},
+      {"step count", [](Host& h) { return talus_set_steps(h.opt, 0, 5); }},
+      {"move data",
+       [](Host& h) {
+         const talus_status status = talus_bind_data(h.opt, 1, h.moved.data());
+         return status;
+       }},
+      {"measure", [](Host& h) { return talus_set_setting(h.opt, "stats", 1); }},
+      {"threads", [](Host& h) { return talus_set_setting(h.opt, "threads", 4); }},
+      {"step after changes", [](Host& h) { return talus_step(h.opt, nullptr); }},
+      {"a loop of the host",
+       [](Host& h) {
+         return talus_set_parallel_for(
+             h.opt,
+             [](void*, int64_t count, talus_task task, void* context) {
+               for (int64_t i = 0; i < count; ++i) task(context, i);
+             },
+             nullptr);
+       }},
+      {"step on it", [](Host& h) { return talus_step(h.opt, nullptr); }},
+  };
+}
+
+std::vector<std::string> results(Host& host) {
+  std::vector<std::string> lines;
+  for (const auto& line : see(host.opt))  // addresses differ from run to run
+    if (line.find(" 0x") == std::string::npos) lines.push_back(line);
+  lines.push_back(hex(host.model.w.data(), host.model.w.size() * 4));
+  lines.push_back(hex(host.moved.data(), 8));
+  lines.push_back(hex(host.late.data(), 12));
+  lines.push_back(hex(host.half.data(), host.half.size() * 2));
+  for (const talus_state& state : states(host.opt)) lines.push_back(hex(state.data, state.bytes));
+  return lines;
+}
+
+std::vector<std::string> undisturbed() {
+  Host host;
+  for (const Step& step : life()) {
+    CAPTURE(step.name);
+    REQUIRE(step.call(host) == TALUS_OK);
+  }
+  return results(host);
+}
+
+}  // namespace
+
+TEST_CASE("abi: each allocation of each call fails once, and nothing is lost") {
+  const std::vector<std::string> expected = undisturbed();
+  int64_t failures = 0;
+  const std::vector<Step> steps = life();
+  for (size_t failing = 0; failing < steps.size(); ++failing) {
+    for (int k = 0;; ++k) {
+      CAPTURE(steps[failing].name, k);
+      REQUIRE(k < 200);
+      Host host;
+      for (size_t i = 0; i < failing; ++i) REQUIRE(steps[i].call(host) == TALUS_OK);
+      const auto before = see(host.opt, Reserved::overlooked);
+      countdown = k;
+      const talus_status status = steps[failing].call(host);
+      const bool reached = countdown < 0;
+      countdown = -1;
+      if (status != TALUS_OK) {
+        ++failures;
+        CHECK(status == TALUS_E_MEMORY);
+        CHECK(std::strlen(talus_last_error()) > 0);
+        REQUIRE(first_difference(before, see(host.opt, Reserved::overlooked)) == "");
+        REQUIRE(steps[failing].call(host) == TALUS_OK);
+      }
+      for (size_t i = failing + 1; i < steps.size(); ++i) REQUIRE(steps[i].call(host) == TALUS_OK);
+      REQUIRE(first_difference(expected, results(host)) == "");
+      if (!reached) break;
+    }
+  }
+  CHECK(failures > 20);  // the library does use this program's operator new
+}
+
+TEST_CASE("abi: create and destroy leave nothing when an allocation fails") {
+  talus_optimizer* const untouched = reinterpret_cast<talus_optimizer*>(uintptr_t(0x10));
+  for (int k = 0;; ++k) {
+    CAPTURE(k);
+    REQUIRE(k < 200);
+    talus_optimizer* opt = untouched;
+    countdown = k;
+    const talus_status status = talus_create("adamw", TALUS_CPU, 0, &opt);
+    const bool reached = countdown < 0;
+    countdown = -1;
+    CHECK(status == (reached ? TALUS_E_MEMORY : TALUS_OK));
+    if (status != TALUS_OK) CHECK(opt == untouched);
+    if (status == TALUS_OK) talus_destroy(opt);
+    if (!reached) break;
+  }
+}
+
+TEST_CASE("abi: an error whose text finds no memory is an error all the same") {
+  Host host;
+  const Step wrong[] = {
+      {"name", [](Host& h) { return talus_set(h.opt, 0, "no such name", 1); }},
+      {"range", [](Host& h) { return talus_set(h.opt, 0, "lr", -1); }},
+      {"rule", [](Host& h) { return talus_add_group(h.opt, "no such rule", &h.group); }},
+      {"slot", [](Host& h) { return talus_bind_state(h.opt, 0, "no such slot", &h, 8); }},
+      {"overlap", [](Host& h) { return talus_bind_data(h.opt, 0, h.model.b.data()); }},
+      {"param",
+       [](Host& h) {
+         talus_param param = h.late_param();
+         param.master = 77;
+         return talus_add_params(h.opt, 0, 1, &param, nullptr);
+       }},
+  };
+  const auto before = see(host.opt);
+  for (const Step& each : wrong) {
+    for (int k = 0;; ++k) {
+      CAPTURE(each.name, k);
+      REQUIRE(k < 200);
+      countdown = k;
+      const talus_status status = each.call(host);
+      const bool reached = countdown < 0;
+      countdown = -1;
+      CHECK(status != TALUS_OK);
+      CHECK(std::strlen(talus_last_error()) > 0);
+      CHECK(first_difference(before, see(host.opt)) == "");
+      if (!reached) break;
+    }
+  }
+}
