@@ -42,7 +42,7 @@ const Layout& layout_of(int32_t dtype) {
   std::abort();
 }
 
-// Random sign and mantissa, magnitude in [2^low, 2^(low + 4)); one in 64 is 0, subnormal, inf or NaN.
+// Random sign and mantissa, magnitude in [2^low, 2^(low + 4)); one in 64 is 0, subnormal, inf, NaN.
 uint64_t random_bits(const Layout& l, uint64_t r, int low) {
   const uint64_t sign = (r & 1) << (l.bytes * 8 - 1);
   const uint64_t mantissa = (r >> 8) & ((uint64_t{1} << l.mantissa_bits) - 1);

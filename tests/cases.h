@@ -1,4 +1,4 @@
-// What tests and the benchmark run: dtype mixes, sizes, hyperparameter sets, values. No Catch2 here.
+// What tests and the benchmark run: dtype mixes, sizes, hyperparameters, values. No Catch2 here.
 #pragma once
 #include <string>
 #include <utility>

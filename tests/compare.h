@@ -1,4 +1,4 @@
-// Comparison of tensors: each function returns "" for right, else one line that tells what is wrong.
+// Comparison of tensors: each function returns "" for right, else one line on what is wrong.
 #pragma once
 #include <cinttypes>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// The number formats of tensors by definition, in double: independent of the library's integer code.
+// Number formats of tensors by definition, in double: independent of the library's integer code.
 #pragma once
 #include <algorithm>
 #include <cmath>

@@ -13,10 +13,8 @@ using namespace talus::abi;
 namespace {
 
 std::atomic<int> countdown{-1};  // allocations until one fails; below 0: none does
-std::atomic<int64_t> allocations{0};
 
 void* allocate(size_t bytes, size_t alignment) {
-  ++allocations;
   if (countdown >= 0 && countdown-- == 0) return nullptr;
   if (alignment <= alignof(std::max_align_t)) return std::malloc(bytes == 0 ? 1 : bytes);
   return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);

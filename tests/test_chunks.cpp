@@ -6,8 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cfenv>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -190,8 +192,8 @@ std::string difference(const Result& a, const Result& b) {
   std::string text;
   for (size_t i = 0; i < a.tensors.list.size() && text.empty(); ++i) {
     const Buffer& param = a.tensors.list[i].param;
-    text = talus::test::difference("parameter " + std::to_string(i), param,
-                                   b.tensors.list[i].param);
+    text =
+        talus::test::difference("parameter " + std::to_string(i), param, b.tensors.list[i].param);
     if (!param.guards_intact()) text = "guard bytes of parameter " + std::to_string(i);
   }
   for (size_t i = 0; i < a.states.size() && text.empty(); ++i)
@@ -466,10 +468,18 @@ TEST_CASE("70,000 runs of one pool are each done once") {
 
 // ---- forks
 
-TEST_CASE("after a fork the child's runs are done, and so are the parent's") {
+namespace {
+
+void need_threads_after_fork() {
 #if defined(TALUS_TESTS_UNDER_TSAN)
   SKIP("ThreadSanitizer ends a child that starts threads after a fork");
-#else
+#endif
+}
+
+}  // namespace
+
+TEST_CASE("after a fork the child's runs are done, and so are the parent's") {
+  need_threads_after_fork();
   for (bool used : {false, true}) {
     auto runner = std::make_unique<ChunkRunner>();
     runner->configure(3, nullptr, nullptr);
@@ -485,13 +495,10 @@ TEST_CASE("after a fork the child's runs are done, and so are the parent's") {
       CHECK(run_fault(*runner, 100) == "");
     }
   }
-#endif
 }
 
 TEST_CASE("after a fork the child's pool may be destroyed unused, and a child may fork") {
-#if defined(TALUS_TESTS_UNDER_TSAN)
-  SKIP("ThreadSanitizer ends a child that starts threads after a fork");
-#else
+  need_threads_after_fork();
   auto runner = std::make_unique<ChunkRunner>();
   runner->configure(3, nullptr, nullptr);
   REQUIRE(run_fault(*runner, 100) == "");
@@ -500,13 +507,10 @@ TEST_CASE("after a fork the child's pool may be destroyed unused, and a child ma
           if (!run_fault(*runner, 100).empty()) return false;
           return child_fault([&] { return run_fault(*runner, 100).empty(); }).empty();
         }) == "");
-#endif
 }
 
 TEST_CASE("after a fork the child has workers, not only its caller") {
-#if defined(TALUS_TESTS_UNDER_TSAN)
-  SKIP("ThreadSanitizer ends a child that starts threads after a fork");
-#else
+  need_threads_after_fork();
   ThreadPool pool(2);
   const talus::Body meet = [](void* p, int64_t) {  // waits until both are here
     auto& arrived = *static_cast<std::atomic<int>*>(p);
@@ -522,7 +526,6 @@ TEST_CASE("after a fork the child has workers, not only its caller") {
   REQUIRE(both());
   CHECK(child_fault(both) == "");
   CHECK(both());
-#endif
 }
 
 // ---- processors

@@ -1,5 +1,5 @@
-// Traps of sizes, lists, groups and gradients that other optimizer libraries fell into, shown on sgd,
-// adam and adamw: each test is named after its trap and cites the public report.
+// Traps of sizes, lists, groups and gradients that other optimizer libraries fell into, shown on
+// sgd, adam and adamw: each test is named after its trap and cites the public report.
 #include <catch2/catch_test_macros.hpp>
 #if defined(__unix__)
 #include <sys/mman.h>

@@ -48,7 +48,7 @@ Case of_sizes(std::initializer_list<int64_t> sizes, int64_t chunk = talus::kChun
 
 std::string at(const char* what, int64_t index, int64_t got, int64_t want) {
   return talus::text("%s %lld: got %lld, want %lld", what, (long long)index, (long long)got,
-              (long long)want);
+                     (long long)want);
 }
 
 // Every element exactly once, in order; cuts at tiles; nothing empty.
@@ -80,7 +80,8 @@ std::string launch_fault(const Case& c, const ChunkPlan& plan) {
   int64_t next = 0, index = 0;
   std::vector<KernelKey> seen;
   for (const talus::Launch& launch : plan.launches()) {
-    if (launch.first_chunk != next) return at("first chunk of launch", index, launch.first_chunk, next);
+    if (launch.first_chunk != next)
+      return at("first chunk of launch", index, launch.first_chunk, next);
     if (launch.chunk_count <= 0) return at("chunks of launch", index, launch.chunk_count, 1);
     next += launch.chunk_count;
     if (std::find(seen.begin(), seen.end(), launch.key) != seen.end())
@@ -109,7 +110,8 @@ std::string tile_fault(const Case& c, const ChunkPlan& plan) {
     const int64_t n = c.table.count[size_t(t)];
     tiles += n / kTile + (n % kTile != 0);
   }
-  if (tile_first[c.table.size()] != tiles) return at("end of tiles", 0, tile_first[c.table.size()], tiles);
+  if (tile_first[c.table.size()] != tiles)
+    return at("end of tiles", 0, tile_first[c.table.size()], tiles);
   if (plan.tile_count() != tiles) return at("count of tiles", 0, plan.tile_count(), tiles);
   return "";
 }
@@ -268,7 +270,7 @@ TEST_CASE("trap 18: a thousand tensors of 2^22 elements are counted in 64 bits")
 }
 
 TEST_CASE("chunks keep the order of the tensors of each key") {
-  const Case c = random_case(7);
+  const Case c = random_case(1);
   std::map<int64_t, int64_t> last;  // by launch
   const ChunkPlan plan = c.plan();
   REQUIRE(plan.launches().size() > 1);
@@ -283,8 +285,8 @@ TEST_CASE("chunks keep the order of the tensors of each key") {
 }
 
 TEST_CASE("a plan depends on no pointer, gradient or scalar class") {
-  const Case plain = random_case(11);
-  Case other = random_case(11);
+  const Case plain = random_case(24);
+  Case other = random_case(24);
   int somewhere = 0;
   for (int64_t t = 0; t < other.table.size(); ++t) {
     other.table.set_data(talus::kValue, t, &somewhere);

@@ -45,9 +45,9 @@ constexpr Golden kGolden[] = {
     {0x1p-60, 1, 0x1.0000000000000p+0},
 };
 
-constexpr double kBetas[] = {0x1p-60,  1e-3, .1,   .25,   .3,    .5,    .6,     .7,      .8,
-                             .9,       .95,  .98,  .99,   .995,  .999,  .9995,  .9999,   .99999,
-                             1 - 0x1p-30, 1 - 0x1p-50};
+constexpr double kBetas[] = {0x1p-60, 1e-3,  .1,    .25,    .3,          .5,         .6,
+                             .7,      .8,    .9,    .95,    .98,         .99,        .995,
+                             .999,    .9995, .9999, .99999, 1 - 0x1p-30, 1 - 0x1p-50};
 
 std::string mismatch(double beta, int64_t t, double got, double want) {
   char text[160];
@@ -73,8 +73,8 @@ void for_each_power(double beta, int64_t last, Check check) {
 std::string correction_mismatch(double beta, int64_t last) {
   std::string text;
   for_each_power(beta, last, [&](int64_t t, const talus::reference::Natural& power, int64_t shift) {
-    const double want = talus::reference::scaled_nearest(
-        talus::reference::power_of_two_minus(shift, power), shift);
+    const double want =
+        talus::reference::scaled_nearest(talus::reference::power_of_two_minus(shift, power), shift);
     const double got = talus::bias_correction(beta, t);
     if (text.empty() && bits_of(got) != bits_of(want)) text = mismatch(beta, t, got, want);
   });
@@ -106,24 +106,27 @@ TEST_CASE("bias corrections equal exact integer arithmetic for odd betas") {
 
 TEST_CASE("the high part of a power is the power rounded once") {
   for (double beta : kBetas)
-    for_each_power(beta, 300, [&](int64_t t, const talus::reference::Natural& power, int64_t shift) {
-      const double want = talus::reference::scaled_nearest(power, shift);
-      if (want < 0x1p-900) return;  // the low part needs another 100 bits above the subnormals
-      const double got = talus::power(beta, t).high;
-      if (bits_of(got) != bits_of(want)) FAIL_CHECK(mismatch(beta, t, got, want));
-    });
+    for_each_power(beta, 300,
+                   [&](int64_t t, const talus::reference::Natural& power, int64_t shift) {
+                     const double want = talus::reference::scaled_nearest(power, shift);
+                     if (want < 0x1p-900)
+                       return;  // the low part needs another 100 bits above the subnormals
+                     const double got = talus::power(beta, t).high;
+                     if (bits_of(got) != bits_of(want)) FAIL_CHECK(mismatch(beta, t, got, want));
+                   });
 }
 
 // 1 - (1 - 2^-53)^4 lies 2^-53 of an ulp beside a tie: 160 bits, more than a double-double has.
 TEST_CASE("next to beta 1 a bias correction is at most one ulp off") {
   for (double beta : {1 - 0x1p-52, 1 - 0x1p-53})
-    for_each_power(beta, 400, [&](int64_t t, const talus::reference::Natural& power, int64_t shift) {
-      const double want = talus::reference::scaled_nearest(
-          talus::reference::power_of_two_minus(shift, power), shift);
-      const double got = talus::bias_correction(beta, t);
-      const int64_t ulps = int64_t(bits_of(got) - bits_of(want));
-      if (ulps < -1 || ulps > 1) FAIL_CHECK(mismatch(beta, t, got, want));
-    });
+    for_each_power(beta, 400,
+                   [&](int64_t t, const talus::reference::Natural& power, int64_t shift) {
+                     const double want = talus::reference::scaled_nearest(
+                         talus::reference::power_of_two_minus(shift, power), shift);
+                     const double got = talus::bias_correction(beta, t);
+                     const int64_t ulps = int64_t(bits_of(got) - bits_of(want));
+                     if (ulps < -1 || ulps > 1) FAIL_CHECK(mismatch(beta, t, got, want));
+                   });
 }
 
 // [jax-ml/jax#2517]: beta1 = 0 given as an integer gave NaN.

@@ -1,4 +1,4 @@
-// The 16-bit floats: every golden row, every pattern widened, ties narrowed, in host code and through
+// The 16-bit floats: every golden row, every pattern widened, ties narrowed; in host code and by
 // the kernels of the target in use.
 #include <catch2/catch_test_macros.hpp>
 
@@ -100,8 +100,8 @@ double value_of(const Format& f, uint16_t bits) {
   const double sign = bits & 0x8000 ? -1 : 1;
   if (exponent == 0x7fff >> mantissa_bits) return mantissa ? NAN : sign * INFINITY;
   if (exponent == 0) return sign * std::ldexp(mantissa, f.min_exponent - mantissa_bits);
-  return sign * std::ldexp(mantissa + (1 << mantissa_bits),
-                           f.min_exponent + exponent - 1 - mantissa_bits);
+  return sign *
+         std::ldexp(mantissa + (1 << mantissa_bits), f.min_exponent + exponent - 1 - mantissa_bits);
 }
 
 const Format& kBf16 = format_of(TALUS_BF16);
@@ -112,8 +112,7 @@ uint16_t library_narrows(const Format& f, uint32_t f32) {
   return f.dtype == TALUS_BF16 ? talus::to_bf16(x).bits : talus::to_f16(x).bits;
 }
 uint32_t library_widens(const Format& f, uint16_t bits) {
-  const float x =
-      f.dtype == TALUS_BF16 ? talus::widen(Bf16{bits}) : talus::widen(F16{bits});
+  const float x = f.dtype == TALUS_BF16 ? talus::widen(Bf16{bits}) : talus::widen(F16{bits});
   return talus::bits_of(x);
 }
 

@@ -53,10 +53,12 @@ struct Adam {
   struct Scalars {
     S m_weight, m_rest, beta2, v_weight;  // m_rest: 1 - m_weight
     S step_size, root_bias2, eps;
-    S decoupled, weight_decay, keep;  // keep: 1 - lr * weight_decay
+    S shrinks, pulls;      // flags: decoupled decay of p, decay in the gradient
+    S keep, weight_decay;  // keep: 1 - lr * weight_decay
   };
 
   static Scalars<double> scalars(const double* h, int64_t t) {
+    const bool decays = h[weight_decay] != 0;
     const bool corrected = h[bias_correction] != 0;
     const double bias1 = corrected ? talus::bias_correction(h[beta1], t) : 1;
     const double bias2 = corrected ? talus::bias_correction(h[beta2], t) : 1;
@@ -67,9 +69,10 @@ struct Adam {
             .step_size = h[lr] / bias1,
             .root_bias2 = std::sqrt(bias2),
             .eps = h[eps],
-            .decoupled = h[decoupled_weight_decay],
-            .weight_decay = h[weight_decay],
-            .keep = 1 - h[lr] * h[weight_decay]};
+            .shrinks = decays && h[decoupled_weight_decay] != 0 ? 1.0 : 0.0,
+            .pulls = decays && h[decoupled_weight_decay] == 0 ? 1.0 : 0.0,
+            .keep = 1 - h[lr] * h[weight_decay],
+            .weight_decay = h[weight_decay]};
   }
 
   static const char* conflict(const double*) { return nullptr; }
@@ -84,12 +87,8 @@ struct Adam {
     template <class V, class S>
     TALUS_FN static void update(const Scalars<S>& s, const S*, V* x, V*) {
       V &p = x[0], g = x[1], &m = x[2], &v = x[3];
-      if (s.weight_decay != 0) {
-        if (s.decoupled != 0)
-          p = p * V(s.keep);
-        else
-          g = g + V(s.weight_decay) * p;
-      }
+      if (s.shrinks != 0) p = p * V(s.keep);
+      if (s.pulls != 0) g = g + V(s.weight_decay) * p;
       m = lerp(m, g, s.m_weight, s.m_rest);
       v = V(s.beta2) * v + (V(s.v_weight) * g) * g;
       V largest = v;

@@ -45,18 +45,19 @@ struct Sgd {
   template <class S>
   struct Scalars {
     S lr, momentum, weight, nesterov, first;  // weight: 1 - dampening; first: no buffer yet
-    S early_decay, late_decay;                // weight_decay before or behind the momentum
+    S early, late, weight_decay;              // flags: decay before or behind the momentum
   };
 
   static Scalars<double> scalars(const double* h, int64_t t) {
-    const bool late = h[wd_after_momentum] != 0;
+    const bool decays = h[weight_decay] != 0, late = h[wd_after_momentum] != 0;
     return {.lr = h[lr],
             .momentum = h[momentum],
             .weight = 1 - h[dampening],
             .nesterov = h[nesterov],
             .first = t == 1 ? 1.0 : 0.0,
-            .early_decay = late ? 0 : h[weight_decay],
-            .late_decay = late ? h[weight_decay] : 0};
+            .early = decays && !late ? 1.0 : 0.0,
+            .late = decays && late ? 1.0 : 0.0,
+            .weight_decay = h[weight_decay]};
   }
 
   static const char* conflict(const double* h) {
@@ -74,7 +75,7 @@ struct Sgd {
     template <class V, class S>
     TALUS_FN static void update(const Scalars<S>& s, const S*, V* x, V*) {
       V &p = x[0], d = x[1];
-      if (s.early_decay != 0) d = d + V(s.early_decay) * p;
+      if (s.early != 0) d = d + V(s.weight_decay) * p;
       if constexpr (kMomentum) {
         V& b = x[2];
         if (s.first != 0)
@@ -86,7 +87,7 @@ struct Sgd {
         else
           d = b;
       }
-      if (s.late_decay != 0) d = d + V(s.late_decay) * p;
+      if (s.late != 0) d = d + V(s.weight_decay) * p;
       p = p - V(s.lr) * d;
     }
   };

@@ -1,5 +1,5 @@
 // Adam by definition (Kingma & Ba 2015, Alg. 1; AMSGrad: Reddi et al. 2018, Alg. 2; AdamW is the
-// same with decoupled decay: Loshchilov & Hutter 2019, Alg. 2), in the order of torch/optim/adam.py.
+// same with decoupled decay: Loshchilov & Hutter 2019, Alg. 2), ordered as torch/optim/adam.py.
 // Mutations are the mistakes that the tests must be able to see.
 #pragma once
 #include "tests/reference/exact_power.hpp"

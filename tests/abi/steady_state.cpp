@@ -1,0 +1,200 @@
+// A step in the steady state allocates nothing, and nothing the library does prints. The program
+// stands between the library and malloc, so that also what does not go through operator new counts.
+#include <talus.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#if !defined(__GLIBC__)
+int main() {
+  std::puts("SKIPPED: the C library is not glibc, whose malloc this program wraps");
+  return 77;
+}
+#else
+
+static std::atomic<long> allocations{0};
+
+extern "C" {
+void* __libc_malloc(size_t bytes);
+void* __libc_calloc(size_t count, size_t bytes);
+void* __libc_realloc(void* data, size_t bytes);
+void* __libc_memalign(size_t alignment, size_t bytes);
+
+void* malloc(size_t bytes) noexcept {
+  ++allocations;
+  return __libc_malloc(bytes);
+}
+void* calloc(size_t count, size_t bytes) noexcept {
+  ++allocations;
+  return __libc_calloc(count, bytes);
+}
+void* realloc(void* data, size_t bytes) noexcept {
+  ++allocations;
+  return __libc_realloc(data, bytes);
+}
+void* memalign(size_t alignment, size_t bytes) noexcept {
+  ++allocations;
+  return __libc_memalign(alignment, bytes);
+}
+void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
+  ++allocations;
+  return __libc_memalign(alignment, bytes);
+}
+int posix_memalign(void** data, size_t alignment, size_t bytes) noexcept {
+  ++allocations;
+  *data = __libc_memalign(alignment, bytes);
+  return *data == nullptr ? ENOMEM : 0;
+}
+}
+
+namespace {
+
+// Tells on the real standard error: the test has taken descriptor 2 away from everybody else.
+int report_to = 2;
+
+[[noreturn]] void fail(const char* what, long got) {
+  dprintf(report_to, "%s: got %ld, expected 0\n", what, got);
+  _exit(1);
+}
+
+void must(bool condition, const char* what) {
+  if (condition) return;
+  dprintf(report_to, "not so: %s (last error: %s)\n", what, talus_last_error());
+  _exit(1);
+}
+
+struct Tensor {
+  int32_t dtype, grad_dtype;
+  std::vector<unsigned char> data, grad, other_grad;
+  int64_t extent;
+
+  Tensor(int32_t type, int32_t grad_type, int64_t count)
+      : dtype(type),
+        grad_dtype(grad_type),
+        data(size_t(count * (type >> 11)), 0x3c),  // every byte 3c: a small number in each dtype
+        grad(size_t(count * (grad_type >> 11)), 0x3b),
+        other_grad(grad.size(), 0x3a),
+        extent(count) {}
+};
+
+std::vector<Tensor> make_tensors() {
+  std::vector<Tensor> tensors;
+  for (const int64_t count : {200000, 1, 0, 4096, 17}) {
+    tensors.emplace_back(TALUS_F32, TALUS_F32, count);
+    tensors.emplace_back(TALUS_BF16, TALUS_F32, count);
+    tensors.emplace_back(TALUS_F64, TALUS_F64, count);
+  }
+  return tensors;
+}
+
+talus_optimizer* make(const char* algorithm, std::vector<Tensor>& tensors) {
+  talus_optimizer* opt = nullptr;
+  must(talus_create(algorithm, TALUS_CPU, 0, &opt) == TALUS_OK, "create");
+  talus_set(opt, TALUS_ALL, "momentum", 0.9);  // refused by adamw, which must not print either
+  for (Tensor& tensor : tensors) {
+    talus_param param{};
+    param.struct_size = sizeof param;
+    param.dtype = tensor.dtype;
+    param.grad_dtype = tensor.grad_dtype;
+    param.data = tensor.data.data();
+    param.grad = tensor.grad.data();
+    param.shape = &tensor.extent;
+    param.ndim = 1;
+    must(talus_add_params(opt, 0, 1, &param, nullptr) == TALUS_OK, "add_params");
+  }
+  return opt;
+}
+
+void host_loop(void*, int64_t count, talus_task task, void* context) {
+  for (int64_t i = 0; i < count; ++i) task(context, i);
+}
+
+enum class Run { one_thread, threads, host_loop, measured };
+
+void configure(talus_optimizer* opt, Run run) {
+  const double threads = run == Run::one_thread ? 1 : 4;
+  must(talus_set_setting(opt, "threads", threads) == TALUS_OK, "threads");
+  if (run == Run::host_loop)
+    must(talus_set_parallel_for(opt, host_loop, nullptr) == TALUS_OK, "parallel_for");
+  if (run == Run::measured) must(talus_set_setting(opt, "stats", 1) == TALUS_OK, "stats");
+}
+
+// As a host trains: other gradients every step, a schedule, a look at the statistics.
+void check_allocations(const char* algorithm, Run run) {
+  std::vector<Tensor> tensors = make_tensors();
+  talus_optimizer* opt = make(algorithm, tensors);
+  configure(opt, run);
+  std::vector<void*> grads[2];
+  for (Tensor& tensor : tensors) {
+    grads[0].push_back(tensor.grad.data());
+    grads[1].push_back(tensor.other_grad.data());
+  }
+  must(talus_step(opt, nullptr) == TALUS_OK, "first step");
+  long count = 0;
+  for (int step = 2; step <= 100; ++step) {
+    must(talus_set(opt, 0, "lr", 1e-3 / step) == TALUS_OK, "lr");  // may allocate: not the step
+    talus_stats stats{};
+    stats.struct_size = sizeof stats;
+    const long before = allocations;
+    must(talus_bind_grads(opt, 0, int64_t(tensors.size()), grads[step % 2].data()) == TALUS_OK,
+         "bind_grads");
+    must(talus_step(opt, nullptr) == TALUS_OK, "step");
+    must(talus_get_stats(opt, 1, &stats) == TALUS_OK, "stats");
+    count += allocations - before;
+  }
+  if (count != 0) fail("allocations of steps 2 to 100", count);
+  talus_destroy(opt);
+}
+
+// Every kind of refusal, and the calls that the loops above leave out.
+void make_noise() {
+  std::vector<Tensor> tensors = make_tensors();
+  talus_optimizer* opt = make("sgd", tensors);
+  talus_optimizer* none = nullptr;
+  talus_create("no such rule", TALUS_CPU, 0, &none);
+  talus_create(nullptr, 99, -1, nullptr);
+  talus_set(opt, 5, "lr", 1);
+  talus_set(opt, 0, "lr", -1);
+  talus_add_params(opt, 0, -1, nullptr, nullptr);
+  talus_bind_state(opt, 0, "no such slot", opt, 1);
+  talus_step(opt, opt);
+  talus_set_log(nullptr, TALUS_LOG_DEBUG, nullptr);
+  talus_zero_grad(opt, TALUS_ZERO_UNBIND, nullptr);
+  talus_step(opt, nullptr);
+  talus_has_feature("no such feature");
+  talus_destroy(opt);
+}
+
+}  // namespace
+
+int main() {
+  const long before = allocations;
+  void* volatile probe = std::malloc(16);
+  std::free(probe);
+  must(allocations > before, "the wrapped malloc is in use");
+
+  const int file = fileno(std::tmpfile());
+  report_to = dup(2);
+  must(file >= 0 && report_to >= 0, "a file for what is printed");
+  must(dup2(file, 1) == 1 && dup2(file, 2) == 2, "dup2");
+
+  for (const char* algorithm : {"adamw", "sgd"})
+    for (const Run run : {Run::one_thread, Run::threads, Run::host_loop, Run::measured})
+      check_allocations(algorithm, run);
+  make_noise();
+
+  std::fflush(nullptr);
+  struct stat printed {};
+  must(fstat(file, &printed) == 0, "fstat");
+  if (printed.st_size != 0) fail("bytes printed", long(printed.st_size));
+  return 0;
+}
+#endif
