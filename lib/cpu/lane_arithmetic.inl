@@ -1,12 +1,12 @@
 // What rules use beyond + - * / sqrt select, from these alone, for any lane. No include guard:
 // compiled in the namespace of its target.
 
-// a + w * (b - a) for w below one half, else from the other end, so that w = 1 gives exactly b.
-// w1 = 1 - w in double. The branch is the same for all elements.
+// From a to b by w, in the form that torch has: w = 1 gives exactly b, w = 0 exactly a. The branch
+// is the same for all elements.
 template <class V, class S>
-TALUS_FN V lerp(V a, V b, S w, S w1) {
-  if (w < S(0.5)) return a + V(w) * (b - a);
-  return b - (b - a) * V(w1);
+TALUS_FN V lerp(V a, V b, const LerpWeight<S>& w) {
+  if (w.from_b != 0) return b - (b - a) * V(w.rest);
+  return a + V(w.weight) * (b - a);
 }
 
 // The larger one; NaN if either is.

@@ -51,8 +51,8 @@ struct Adam {
 
   template <class S>
   struct Scalars {
-    S m_weight, m_rest, beta2, v_weight;  // m_rest: 1 - m_weight
-    S step_size, root_bias2, eps;
+    LerpWeight<S> m_weight;
+    S beta2, v_weight, step_size, root_bias2, eps;
     S shrinks, pulls;      // flags: decoupled decay of p, decay in the gradient
     S keep, weight_decay;  // keep: 1 - lr * weight_decay
   };
@@ -62,8 +62,7 @@ struct Adam {
     const bool corrected = h[bias_correction] != 0;
     const double bias1 = corrected ? talus::bias_correction(h[beta1], t) : 1;
     const double bias2 = corrected ? talus::bias_correction(h[beta2], t) : 1;
-    return {.m_weight = 1 - h[beta1],
-            .m_rest = 1 - (1 - h[beta1]),
+    return {.m_weight = lerp_weight(1 - h[beta1]),
             .beta2 = h[beta2],
             .v_weight = 1 - h[beta2],
             .step_size = h[lr] / bias1,
@@ -89,7 +88,7 @@ struct Adam {
       V &p = x[0], g = x[1], &m = x[2], &v = x[3];
       if (s.shrinks != 0) p = p * V(s.keep);
       if (s.pulls != 0) g = g + V(s.weight_decay) * p;
-      m = lerp(m, g, s.m_weight, s.m_rest);
+      m = lerp(m, g, s.m_weight);
       v = V(s.beta2) * v + (V(s.v_weight) * g) * g;
       V largest = v;
       if constexpr (kAmsgrad) largest = x[4] = maximum(x[4], v);

@@ -106,6 +106,14 @@ constexpr int slot(int index) { return kFirstSlot + index; }
 // Other than plain sums: squares, magnitudes, and the largest magnitude (a NaN wins).
 enum class Sum : uint8_t { plain, squares, magnitudes, largest };
 
+// The weight of a lerp among a rule's scalars. Which end it starts from is decided in double, so that
+// no lane sees a weight rounded across one half.
+template <class S>
+struct LerpWeight {
+  S weight, rest, from_b;  // rest: 1 - weight; from_b: flag, weight is at least one half
+};
+inline LerpWeight<double> lerp_weight(double w) { return {w, 1 - w, w < 0.5 ? 0.0 : 1.0}; }
+
 // A pass without sums; one that has them hides these members with its own.
 struct ElementPass {
   static constexpr int kSumCount = 0, kValueCount = 0;

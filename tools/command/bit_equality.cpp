@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include <bit>
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -28,7 +28,7 @@ constexpr Mix kMixes[] = {
     {TALUS_BF16, TALUS_F16, TALUS_MASTER_NONE}};
 
 // Empty, less than a vector, and enough in all for many chunks with cuts inside tensors.
-constexpr int64_t kCounts[] = {0, 1, 7, 4097, 20000};
+constexpr int64_t kCounts[] = {0, 1, 7, 4097, 12000};
 constexpr int kSteps = 3;
 constexpr uint64_t kSeed = 20;
 
@@ -100,6 +100,7 @@ struct Result {
 
 std::string difference(const std::vector<std::byte>& a, const std::vector<std::byte>& b,
                        size_t width) {
+  if (a == b) return "";
   if (a.size() != b.size()) return fmt::format("{} bytes against {} bytes", a.size(), b.size());
   for (size_t at = 0; at < a.size(); at += width) {
     uint64_t left = 0, right = 0;
@@ -112,18 +113,34 @@ std::string difference(const std::vector<std::byte>& a, const std::vector<std::b
   return "";
 }
 
-std::vector<Tensor> make_tensors() {
+// The tensors before the first step, and the gradients of each step; made once.
+struct Problem {
   std::vector<Tensor> tensors;
+  std::vector<std::vector<std::byte>> grads[kSteps];
+};
+
+Problem make_problem() {
+  Problem problem;
   for (const Mix& mix : kMixes) {
     for (const int64_t count : kCounts) {
+      const uint64_t key = kSeed + problem.tensors.size();
       Tensor tensor{mix, count, {}, {}};
       tensor.data.resize(size_t(count) * byte_count(mix.dtype));
       tensor.grad.resize(size_t(count) * byte_count(mix.grad_dtype));
-      fill(tensor.data, mix.dtype, kSeed + tensors.size());
-      tensors.push_back(std::move(tensor));
+      fill(tensor.data, mix.dtype, key);
+      for (int step = 0; step < kSteps; ++step) {
+        fill(tensor.grad, mix.grad_dtype, key + 1000 * uint64_t(step + 1));
+        problem.grads[step].push_back(tensor.grad);
+      }
+      problem.tensors.push_back(std::move(tensor));
     }
   }
-  return tensors;
+  return problem;
+}
+
+const Problem& problem() {
+  static const Problem made = make_problem();
+  return made;
 }
 
 void add(talus::Optimizer& opt, std::vector<Tensor>& tensors) {
@@ -154,23 +171,19 @@ std::vector<Buffer> collect(const talus::Optimizer& opt, const std::vector<Tenso
 }
 
 Result train(talus::Optimizer opt) {
-  Result result{make_tensors(), {}, ""};
+  Result result{problem().tensors, {}, ""};
   add(opt, result.tensors);
-  for (int step = 1; step <= kSteps; ++step) {
-    std::vector<std::vector<std::byte>> before;
-    for (size_t i = 0; i < result.tensors.size(); ++i) {
-      Tensor& tensor = result.tensors[i];
-      fill(tensor.grad, tensor.mix.grad_dtype, hash(kSeed + uint64_t(step)) + i);
-      before.push_back(tensor.grad);
-    }
+  for (int step = 0; step < kSteps; ++step) {
+    const auto& grads = problem().grads[step];
+    for (size_t i = 0; i < grads.size(); ++i)
+      std::copy(grads[i].begin(), grads[i].end(), result.tensors[i].grad.begin());
     opt.step();
-    for (size_t i = 0; i < before.size(); ++i) {
+    for (size_t i = 0; i < grads.size(); ++i) {
       const Tensor& tensor = result.tensors[i];
-      const std::string changed =
-          difference(tensor.grad, before[i], byte_count(tensor.mix.grad_dtype));
-      if (!changed.empty() && result.gradient_difference.empty())
-        result.gradient_difference =
-            fmt::format("{}, step {}: gradient written: {}", describe(tensor), step, changed);
+      if (!result.gradient_difference.empty() || tensor.grad == grads[i]) continue;
+      result.gradient_difference =
+          fmt::format("{}, step {}: gradient written: {}", describe(tensor), step + 1,
+                      difference(tensor.grad, grads[i], byte_count(tensor.mix.grad_dtype)));
     }
   }
   result.buffers = collect(opt, result.tensors);

@@ -171,6 +171,8 @@ def check_errors():
         for part in ("TALUS_E_NAME", arguments[1], "adamw"):
             expect_in(part, err, f"stderr of {arguments}")
         expect(len(err.splitlines()), 1, f"lines of the error of {arguments}")
+    _, err = run("list", code=1, environment={"TALUS_CPU_TARGET": "nonsense"})
+    expect_in("nonsense", err, "stderr with an unknown TALUS_CPU_TARGET")
 
 
 TALUS, WHAT = sys.argv[1:3]
