@@ -239,7 +239,7 @@ int32_t measure(void* context, void*) {
   Context& x = get(context);
   const PassCall call = call_of(x);
   for (int64_t i = 0; i < x.plan.launch_count; ++i)
-    run_region(x, x.plan.launches[i], call, x.kernels->measure[is_f64(x.plan.launches[i])]);
+    run_region(x, x.plan.launches[i], call, x.kernels->measure);
   const FloatEnvironment ieee;
   int64_t totals = 0;
   for (int64_t t = 0; t < x.plan.table.tensor_count; ++t) {

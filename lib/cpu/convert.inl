@@ -16,13 +16,26 @@ TALUS_FN float load_one(F16 x) { return widen(x); }
 TALUS_FN float load_one(float x) { return x; }
 TALUS_FN double load_one(double x) { return x; }
 
+// f16 where the target has the instructions; the rest the compiler vectorises by itself.
+template <class Half, class T>
+inline constexpr bool kHasVectorForm = sizeof(Half) == 2 && sizeof(T) == 4 &&
+                                       (TALUS_F16C || kDtypeOf<Half> == Dtype::bf16);
+
 template <class From, class T>
 void load_elements(const From* from, int64_t n, T* to) {
-  for (int64_t i = 0; i < n; ++i) to[i] = T(load_one(from[i]));
+  int64_t i = 0;
+  if constexpr (kHasVectorForm<From, T>)
+    for (; i + kLanes<float> <= n; i += kLanes<float>)
+      Whole<float>().store(widen_vector(from + i), to + i);
+  for (; i < n; ++i) to[i] = T(load_one(from[i]));
 }
 template <class T, class To>
 void store_elements(const T* from, int64_t n, To* to) {
-  for (int64_t i = 0; i < n; ++i) store_one(from[i], to + i);
+  int64_t i = 0;
+  if constexpr (kHasVectorForm<To, T>)
+    for (; i + kLanes<float> <= n; i += kLanes<float>)
+      narrow_vector(Whole<float>().load(from + i), to + i);
+  for (; i < n; ++i) store_one(from[i], to + i);
 }
 
 // Elements [i, i + n) of a tensor as T = float or double.

@@ -30,8 +30,14 @@ using SegmentsFn = void (*)(const PassCall&, const Segment* first, const Segment
 struct KernelTable {
   const char* target;
   const SegmentsFn (*const* const* update)[2];
-  SegmentsFn begin[2], measure[2];
+  SegmentsFn begin[2], measure;
 };
+
+const KernelTable& scalar_kernels();
+
+// SIMD targets by the instruction sets they need. NULL: not compiled into this library.
+enum class Simd { ssse3, sse4, avx2, avx3, neon };
+const KernelTable* simd_kernels(Simd target);
 
 struct TargetInfo {
   const KernelTable* kernels;

@@ -1,5 +1,5 @@
-// The lane of one element, V = float or double: the reference arithmetic, and what a target without
-// vectors runs. No include guard: compiled in the namespace of its target.
+// The lane of one element, V = float or double: the reference arithmetic, what a target without
+// vectors runs, and the tails of one without masked access. No include guard: compiled in the namespace of its target.
 
 TALUS_FN float sqrt(float x) { return __builtin_sqrtf(x); }
 TALUS_FN double sqrt(double x) { return __builtin_sqrt(x); }
@@ -16,7 +16,7 @@ struct One {
   TALUS_FN void store(V x, T* p) const { *p = x; }
 };
 
-// The vocabulary of a vector lane, with vectors of one element.
+#if TALUS_SCALAR_TARGET  // the vocabulary of lane_hwy.inl with vectors of one element
 template <class T>
 using Vec = T;
 template <class T>
@@ -24,3 +24,12 @@ inline constexpr int64_t kLanes = 1;
 template <class T>
 using Whole = One<T>;
 #define TALUS_MASKED_TAIL 0
+#define TALUS_F16C 0
+TALUS_FN float abs(float x) { return __builtin_fabsf(x); }
+TALUS_FN double abs(double x) { return __builtin_fabs(x); }
+TALUS_FN float widen_vector(const Bf16* p) { return widen(*p); }
+TALUS_FN void narrow_vector(float x, Bf16* p) { *p = to_bf16(x); }
+TALUS_FN double load_f64(const double* p) { return *p; }
+TALUS_FN double load_f64(const float* p) { return *p; }
+TALUS_FN double load_f64(const Bf16* p) { return widen(*p); }
+#endif

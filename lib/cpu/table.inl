@@ -25,13 +25,13 @@ struct RuleKernels {
 template <class Indices>
 struct AllKernels;
 template <int... kRule>
-struct AllKernels<IntegerList<kRule...>> {
+struct AllKernels<std::integer_sequence<int, kRule...>> {
   static constexpr const SegmentsFn (*const* kTable[])[2] = {RuleKernels<kRule>::kTable...};
 };
 
 inline constexpr KernelTable kKernels = {
     TALUS_TARGET_NAME,
-    AllKernels<MakeIntegerList<kRuleCount>>::kTable,
+    AllKernels<std::make_integer_sequence<int, kRuleCount>>::kTable,
     {begin_segments<float>, begin_segments<double>},
-    {measure_segments<float>, measure_segments<double>},
+    measure_segments,
 };

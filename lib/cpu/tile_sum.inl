@@ -5,14 +5,12 @@ inline constexpr int64_t kBlock = 512;  // elements staged at once; 4 operands o
 static_assert(kBlock % kTileLanes == 0, "a block must start at lane 0");
 static_assert(kTile % kBlock == 0, "a tile is whole blocks");
 
-TALUS_FN double summand(Sum sum, double x) {
-  switch (sum) {
-    case Sum::plain: return x;
-    case Sum::squares: return x * x;
-    case Sum::magnitudes:
-    case Sum::largest: return __builtin_fabs(x);
-  }
-  return x;
+template <Sum kSum, class V>
+TALUS_FN V add_term(V lane, V x) {
+  if constexpr (kSum == Sum::plain) return lane + x;
+  if constexpr (kSum == Sum::squares) return lane + x * x;
+  if constexpr (kSum == Sum::magnitudes) return lane + abs(x);
+  if constexpr (kSum == Sum::largest) return maximum(lane, abs(x));
 }
 
 struct TileSum {
@@ -22,16 +20,21 @@ struct TileSum {
     for (double& x : lane) x = 0;
   }
 
-  // Adds n <= kBlock terms that start at lane 0; the sum is a template argument: no branch inside.
+  // Adds n <= kBlock terms that start at lane 0, widened to double; whole blocks by columns, so that
+  // each vector of lanes is loaded and stored once a block.
   template <Sum kSum, class T>
   void add_terms(const T* x, int64_t n) {
-    for (int64_t row = 0; row < n; row += kTileLanes) {
-      const int64_t width = n - row < kTileLanes ? n - row : kTileLanes;
-      for (int64_t l = 0; l < width; ++l) {
-        const double s = summand(kSum, double(x[row + l]));
-        lane[l] = kSum == Sum::largest ? larger(lane[l], s) : lane[l] + s;
+    if (n == kBlock) {
+      for (int64_t l = 0; l < kTileLanes; l += kLanes<double>) {
+        Vec<double> sum = Whole<double>().load(lane + l);
+        for (int64_t row = 0; row < kBlock; row += kTileLanes)
+          sum = add_term<kSum>(sum, load_f64(x + row + l));
+        Whole<double>().store(sum, lane + l);
       }
+      return;
     }
+    for (int64_t i = 0; i < n; ++i)
+      lane[i % kTileLanes] = add_term<kSum>(lane[i % kTileLanes], double(load_one(x[i])));
   }
 
   template <class T>
@@ -49,13 +52,7 @@ struct TileSum {
     for (int width = kTileLanes / 2; width > 0; width /= 2)
       for (int l = 0; l < width; ++l)
         lane[l] =
-            sum == Sum::largest ? larger(lane[l], lane[l + width]) : lane[l] + lane[l + width];
+            sum == Sum::largest ? maximum(lane[l], lane[l + width]) : lane[l] + lane[l + width];
     return lane[0];
-  }
-
- private:
-  TALUS_FN static double larger(double a, double b) {
-    const double c = a >= b ? a : b;
-    return a != a ? a : c;
   }
 };

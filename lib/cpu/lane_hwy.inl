@@ -1,0 +1,111 @@
+// The lane of one SIMD vector over Google Highway. The only file, with kernels.cpp, that names the
+// library; inside the subset of 1.0.3. Never uses its bf16 conversions: they truncate before 1.2.
+// No include guard: compiled in the namespace of its target.
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class T>
+struct Vec {
+  using D = hn::ScalableTag<T>;
+  hn::Vec<D> raw;
+  TALUS_FN Vec() {}
+  TALUS_FN Vec(hn::Vec<D> x) : raw(x) {}
+  TALUS_FN explicit Vec(T x) : raw(hn::Set(D(), x)) {}
+
+  friend TALUS_FN Vec operator+(Vec a, Vec b) { return hn::Add(a.raw, b.raw); }
+  friend TALUS_FN Vec operator-(Vec a, Vec b) { return hn::Sub(a.raw, b.raw); }
+  friend TALUS_FN Vec operator*(Vec a, Vec b) { return hn::Mul(a.raw, b.raw); }
+  friend TALUS_FN Vec operator/(Vec a, Vec b) { return hn::Div(a.raw, b.raw); }
+  friend TALUS_FN auto operator>(Vec a, Vec b) { return hn::Gt(a.raw, b.raw); }
+  friend TALUS_FN auto operator>=(Vec a, Vec b) { return hn::Ge(a.raw, b.raw); }
+  friend TALUS_FN auto operator!=(Vec a, Vec b) { return hn::Ne(a.raw, b.raw); }
+  friend TALUS_FN Vec sqrt(Vec a) { return hn::Sqrt(a.raw); }
+  friend TALUS_FN Vec abs(Vec a) { return hn::Abs(a.raw); }
+};
+
+template <class T>
+TALUS_FN Vec<T> select(hn::Mask<typename Vec<T>::D> yes, Vec<T> a, Vec<T> b) {
+  return hn::IfThenElse(yes, a.raw, b.raw);
+}
+
+template <class T>
+inline constexpr int64_t kLanes = HWY_LANES(T);
+
+// A whole vector at a pointer of any alignment.
+template <class T>
+struct Whole {
+  using V = Vec<T>;
+  TALUS_FN V load(const T* p) const { return hn::LoadU(typename V::D(), p); }
+  TALUS_FN void store(V x, T* p) const { hn::StoreU(x.raw, typename V::D(), p); }
+};
+
+// Masked access that touches no byte outside the first n elements. True for 4- and 8-byte lanes
+// from AVX2 on; elsewhere Highway's MaskedLoad is an aligned full load, so tails go one by one.
+#if HWY_TARGET <= HWY_AVX2
+#define TALUS_MASKED_TAIL 1
+template <class T>
+struct FirstN {
+  using V = Vec<T>;
+  hn::Mask<typename V::D> mask;
+  TALUS_FN explicit FirstN(int64_t n) : mask(hn::FirstN(typename V::D(), size_t(n))) {}
+  TALUS_FN V load(const T* p) const { return hn::MaskedLoad(mask, typename V::D(), p); }
+  TALUS_FN void store(V x, T* p) const { hn::BlendedStore(x.raw, mask, typename V::D(), p); }
+};
+#else
+#define TALUS_MASKED_TAIL 0
+#endif
+
+TALUS_FN Vec<float> widen_vector(const Bf16* p) {
+  using D = Vec<float>::D;
+  const hn::Rebind<uint16_t, D> d16;
+  const hn::RebindToUnsigned<D> d32;
+  const auto half = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(p));
+  return hn::BitCast(D(), hn::ShiftLeft<16>(hn::PromoteTo(d32, half)));
+}
+
+// The rounding of to_bf16, in integers.
+TALUS_FN void narrow_vector(Vec<float> x, Bf16* p) {
+  using D = Vec<float>::D;
+  const hn::Rebind<uint16_t, D> d16;
+  const hn::RebindToUnsigned<D> d32;
+  const hn::RebindToSigned<D> signed32;
+  const auto u = hn::BitCast(d32, x.raw);
+  const auto top = hn::ShiftRight<16>(u);
+  const auto odd = hn::And(top, hn::Set(d32, 1u));
+  const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(u, hn::Set(d32, 0x7fffu)), odd));
+  const auto quiet = hn::Or(top, hn::Set(d32, 0x40u));
+  const auto is_nan = hn::RebindMask(d32, hn::IsNaN(x.raw));
+  const auto half = hn::IfThenElse(is_nan, quiet, rounded);
+  hn::StoreU(hn::DemoteTo(d16, hn::BitCast(signed32, half)), d16, reinterpret_cast<uint16_t*>(p));
+}
+
+// The F16C instructions are exact and deaf to flush-to-zero (checked over all inputs).
+#if HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C)
+#define TALUS_F16C 1
+TALUS_FN Vec<float> widen_vector(const F16* p) {
+  using D = Vec<float>::D;
+  const hn::Rebind<hwy::float16_t, D> d16;
+  return hn::PromoteTo(D(), hn::LoadU(d16, reinterpret_cast<const hwy::float16_t*>(p)));
+}
+TALUS_FN void narrow_vector(Vec<float> x, F16* p) {
+  using D = Vec<float>::D;
+  const hn::Rebind<hwy::float16_t, D> d16;
+  hn::StoreU(hn::DemoteTo(d16, x.raw), d16, reinterpret_cast<hwy::float16_t*>(p));
+}
+#else
+#define TALUS_F16C 0
+#endif
+
+// kLanes<double> elements as doubles.
+TALUS_FN Vec<double> load_f64(const double* p) { return Whole<double>().load(p); }
+TALUS_FN Vec<double> load_f64(const float* p) {
+  const hn::Rebind<float, Vec<double>::D> d32;
+  return hn::PromoteTo(Vec<double>::D(), hn::LoadU(d32, p));
+}
+TALUS_FN Vec<double> load_f64(const Bf16* p) {
+  const hn::Rebind<uint16_t, Vec<double>::D> d16;
+  const hn::Rebind<uint32_t, Vec<double>::D> d32;
+  const hn::Rebind<float, Vec<double>::D> df;
+  const auto half = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(p));
+  const auto wide = hn::ShiftLeft<16>(hn::PromoteTo(d32, half));
+  return hn::PromoteTo(Vec<double>::D(), hn::BitCast(df, wide));
+}
