@@ -1,7 +1,5 @@
 #include "capi/boundary.h"
 
-#include <cstdio>
-
 namespace talus::capi {
 namespace {
 
@@ -19,7 +17,9 @@ constexpr const char* kStatusNames[] = {
 }  // namespace
 
 talus_status report(talus_status code, const char* text) noexcept {
-  std::snprintf(last_error, sizeof last_error, "%s", text);
+  const size_t length = utf8_prefix(text, sizeof last_error - 1);
+  std::memcpy(last_error, text, length);
+  last_error[length] = 0;
   last_detail = 0;
   return code;
 }

@@ -132,8 +132,8 @@ std::string known_algorithms() {
 }  // namespace
 
 Status unknown_algorithm(const char* function, const char* got) {
-  return failure(TALUS_E_NAME, "%s: no algorithm \"%s\", expected one of: %s", function,
-                 got ? got : "(NULL)", known_algorithms().c_str());
+  return failure(TALUS_E_NAME, "%s: no algorithm \"%s\", expected one of: %s", function, got,
+                 known_algorithms().c_str());
 }
 
 }  // namespace talus::capi
@@ -183,12 +183,13 @@ int32_t talus_hyper_count(const char* owner) {
 
 talus_status talus_hyper_info(const char* owner, int32_t i, talus_hyper* out) {
   return guarded([&]() -> Status {
+    TALUS_TRY(need(owner, "talus_hyper_info", "owner"));
     TALUS_TRY(need(out, "talus_hyper_info", "out"));
     Owner found;
     if (!find_owner(owner, &found))
       return failure(TALUS_E_NAME,
-                     "talus_hyper_info: no owner \"%s\", expected settings or one of: %s",
-                     owner ? owner : "(NULL)", known_algorithms().c_str());
+                     "talus_hyper_info: no owner \"%s\", expected settings or one of: %s", owner,
+                     known_algorithms().c_str());
     if (i < 0 || i >= int32_t(found.hypers.size()))
       return failure(TALUS_E_ARGUMENT, "talus_hyper_info: i is %d, %s has 0 .. %zu", i, owner,
                      found.hypers.size() - 1);

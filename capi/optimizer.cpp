@@ -23,7 +23,7 @@ const Optimizer& get(const talus_optimizer* opt) {
 }
 
 Status find(const char* function, const char* algorithm, AlgorithmRef* out) {
-  if (algorithm) *out = find_algorithm(algorithm);
+  *out = find_algorithm(algorithm);
   return *out ? Status() : unknown_algorithm(function, algorithm);
 }
 
@@ -85,6 +85,7 @@ talus_status talus_create(const char* algorithm, int32_t device_type, int32_t de
                           talus_optimizer** out) {
   return guarded([&]() -> Status {
     TALUS_TRY(need(out, "talus_create", "out"));
+    TALUS_TRY(need(algorithm, "talus_create", "algorithm"));
     AlgorithmRef ref;
     TALUS_TRY(find("talus_create", algorithm, &ref));
     if (device_type != TALUS_CPU)

@@ -128,6 +128,11 @@ std::vector<Step> life() {
   };
 }
 
+void leave_stale_detail(Host& host) {
+  const talus_closure stop = [](void*, double*) -> int32_t { return 7; };
+  REQUIRE(talus_step_closure(host.opt, stop, nullptr, nullptr, nullptr) == TALUS_E_CALLBACK);
+}
+
 std::vector<std::string> results(Host& host) {
   std::vector<std::string> lines;
   for (const auto& line : see(host.opt))  // addresses differ from run to run
@@ -162,6 +167,7 @@ TEST_CASE("abi: each allocation of each call fails once, and nothing is lost") {
       Host host;
       for (size_t i = 0; i < failing; ++i) REQUIRE(steps[i].call(host) == TALUS_OK);
       const auto before = see(host.opt, Reserved::overlooked);
+      leave_stale_detail(host);
       countdown = k;
       const talus_status status = steps[failing].call(host);
       const bool reached = countdown < 0;
@@ -170,6 +176,7 @@ TEST_CASE("abi: each allocation of each call fails once, and nothing is lost") {
         ++failures;
         CHECK(status == TALUS_E_MEMORY);
         CHECK(std::strlen(talus_last_error()) > 0);
+        CHECK(talus_last_error_detail() == 0);
         REQUIRE(first_difference(before, see(host.opt, Reserved::overlooked)) == "");
         REQUIRE(steps[failing].call(host) == TALUS_OK);
       }

@@ -135,9 +135,9 @@ struct Tensors {
 const Tensors& zoo() {
   static const Tensors tensors = [] {
     Tensors made;
-    const int64_t kCut[] = {70001, 4096, 16385, 8193, 4097, 12288, 16384};
+    const int64_t kCut[] = {40001, 4096, 16385, 8193, 4097, 12288, 16384};
     for (size_t m = 0; m < all_mixes().size(); ++m)
-      for (int64_t n : {int64_t{17}, kCut[m % std::size(kCut)], int64_t{0}, int64_t{4095}})
+      for (int64_t n : {int64_t{17}, kCut[m % std::size(kCut)], int64_t{0}, int64_t{63}})
         made.add(all_mixes()[m], n);
     return made;
   }();
@@ -220,6 +220,7 @@ TEST_CASE("any chunk, any number of threads and any loop of the host give the sa
     for (int64_t chunk : {4096, 8192, 16384, 262144})
       for (int threads : {1, 2, 3, 7})
         for (const Host& host : kHosts) {
+          if (threads == 1 && host.loop) continue;  // never called
           INFO(set.algorithm << ", chunk " << chunk << ", threads " << threads << ", "
                              << host.name);
           CHECK(difference(train(set, {threads, chunk, host}), want) == "");

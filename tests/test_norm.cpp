@@ -490,10 +490,12 @@ TEST_CASE("subnormal gradients and squares count, also where the caller flushes 
   for (int threads : {1, 3}) {
     const unsigned before = _mm_getcsr();
     _mm_setcsr(before | 0x8040);  // FTZ and DAZ
+    const bool flushes = (_mm_getcsr() & 0x8040) == 0x8040;
     const double got = sum_of_squares(list, {threads, 4096, nullptr});
     const double got_tiny = sum_of_squares(tiny, {threads, 4096, nullptr});
     const unsigned after = _mm_getcsr();
     _mm_setcsr(before);
+    if (!flushes) SKIP("flush-to-zero cannot be set here: an emulated processor (valgrind)");
     INFO("threads " << threads);
     CHECK(mismatch("sum", got, want) == "");
     CHECK(mismatch("sum", got_tiny, want_tiny) == "");

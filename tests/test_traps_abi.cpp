@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iostream>
 #include <memory>
 
 #include <sys/wait.h>
@@ -22,6 +23,7 @@ bool is_listed(const char* list, const std::string& name) {
 // Runs body in a child process and returns its exit status, 1000 + signal if it was killed.
 template <class Body>
 int in_child(Body body) {
+  std::cout.flush();  // else the child prints it again as it ends
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {

@@ -29,6 +29,9 @@ class [[nodiscard]] Status {
 [[gnu::format(printf, 2, 3)]] Status failure(int32_t code, const char* format, ...);
 [[gnu::format(printf, 1, 2)]] std::string text(const char* format, ...);
 
+// Length of the longest start of s that has at most `bytes` and ends between two UTF-8 characters.
+size_t utf8_prefix(const char* s, size_t bytes);
+
 // "a, b, c" of anything that has a name; for messages that list what is known.
 template <class Range, class NameOf>
 std::string join_names(const Range& range, NameOf name_of) {

@@ -45,7 +45,7 @@ class MemoryMap {
     if (!data || node.empty()) return;
     node.key() = uintptr_t(data);
     node.mapped().end = uintptr_t(data) + bytes;
-    ranges_.insert(std::move(node));
+    ranges_.insert(std::move(node));  // where the search was off and the place is taken: not kept
   }
 
  private:

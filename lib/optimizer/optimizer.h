@@ -50,7 +50,6 @@ class Optimizer {
   int64_t state_count() const;
   void state_at(int64_t i, int64_t* param, StateSlot* slot) const;
   void* state_data(int64_t param, const StateSlot& slot) const;
-  uint64_t state_alignment(int64_t param, const StateSlot& slot) const;
   Status bind_state(int64_t param, std::string_view slot, void* data, uint64_t bytes);
   int64_t steps(int64_t param) const { return model_.classes.steps(model_.table, param); }
   Status set_steps(int64_t param, int64_t steps);
@@ -86,6 +85,9 @@ class Optimizer {
   Status check_new_gradients(int64_t first) const;
   Status check_grad(int64_t param, const void* grad) const;
   void set_grad(int64_t param, void* grad);
+  Status check_no_gradient(const void* data, uint64_t bytes, int64_t param, const char* what) const;
+  Status move_range(void* old, MemoryMap::Owner owner, void* data, uint64_t bytes, const char* what,
+                    bool checked);
   void remember(std::string_view name, double value);
   void change_slots(int32_t group);
   Status configure(const BackendConfig& config);

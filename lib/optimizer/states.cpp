@@ -36,10 +36,6 @@ void* Optimizer::state_data(int64_t param, const StateSlot& slot) const {
   return model_.table.data(slot.column, param);
 }
 
-uint64_t Optimizer::state_alignment(int64_t, const StateSlot& slot) const {
-  return uint64_t(size_of(slot.dtype));
-}
-
 bool Optimizer::find_slot_of(int64_t param, std::string_view name, StateSlot* out) const {
   bool found = false;
   for_each_slot(model_, param, [&](const StateSlot& s) {
@@ -67,14 +63,8 @@ Status Optimizer::bind_state(int64_t param, std::string_view name, void* data, u
   Parameter as_slot;
   as_slot.name = p.name, as_slot.count = slot.count;
   TALUS_TRY(check_pointer(data, as_slot, slot.dtype, param, slot.name));
-  if (slot.count > 0) {
-    MemoryMap& memory = model_.params.memory();
-    void* const old = memory_->is_bound(param, slot) ? state_data(param, slot) : nullptr;
-    auto own = memory.take(old, {param, slot.column});
-    const Status status = model_.params.check_overlap(data, bytes, param, slot.name);
-    memory.put(std::move(own), status.ok() ? data : old, bytes);
-    TALUS_TRY(status);
-  }
+  void* const old = memory_->is_bound(param, slot) ? state_data(param, slot) : nullptr;
+  TALUS_TRY(move_range(old, {param, slot.column}, data, bytes, slot.name, true));
   memory_->bind(param, slot, data);
   if (slot.column == kHidden) model_.table.hidden_given[size_t(param)] = 1;
   if (const int32_t s = backend_->set_column(context_, slot.column, nullptr); s != TALUS_OK)

@@ -66,10 +66,10 @@ Status Optimizer::check_new_gradients(int64_t first) const {
     high =
         std::max(high, begin + uintptr_t(model_.params[p].count * size_of(model_.params[p].dtype)));
   }
-  for (int64_t p = 0; p < first; ++p) {
+  for (int64_t p = 0; p < first; ++p) {  // the table alone: parameters may come one by one
     const uintptr_t grad = uintptr_t(model_.table.data(kGradient, p));
     const uintptr_t bytes =
-        uintptr_t(model_.params[p].count * size_of(model_.params[p].grad_dtype));
+        uintptr_t(model_.table.count[size_t(p)] * size_of(model_.table.dtype(kGradient, p)));
     if (grad && grad < high && grad + bytes > low)
       TALUS_TRY(check_grad(p, model_.table.data(kGradient, p)));
   }
@@ -83,33 +83,43 @@ Status Optimizer::check_grad(int64_t param, const void* grad) const {
                                      "grad");
 }
 
+// Memory that a step is going to write must not be a gradient either.
+Status Optimizer::check_no_gradient(const void* data, uint64_t bytes, int64_t param,
+                                    const char* what) const {
+  const uintptr_t begin = uintptr_t(data), end = begin + bytes;
+  for (int64_t q = 0; q < model_.params.size(); ++q) {
+    const uintptr_t grad = uintptr_t(model_.table.data(kGradient, q));
+    const uintptr_t grad_bytes =
+        uintptr_t(model_.table.count[size_t(q)] * size_of(model_.table.dtype(kGradient, q)));
+    if (grad && grad < end && grad + grad_bytes > begin)
+      return failure(TALUS_E_ARGUMENT,
+                     "parameter %lld \"%s\": %s at %p overlaps the gradient of parameter %lld "
+                     "\"%s\", expected memory of its own",
+                     static_cast<long long>(param), model_.params[param].name.c_str(), what, data,
+                     static_cast<long long>(q), model_.params[q].name.c_str());
+  }
+  return {};
+}
+
+// Memory for what already lies at `old` (NULL: nowhere): its old place does not count.
+Status Optimizer::move_range(void* old, MemoryMap::Owner owner, void* data, uint64_t bytes,
+                             const char* what, bool checked) {
+  if (bytes == 0) return {};
+  MemoryMap& memory = model_.params.memory();
+  MemoryMap::Node own = memory.take(old, owner);
+  Status status;
+  if (checked) status = model_.params.check_overlap(data, bytes, owner.param, what);
+  if (checked && status.ok()) status = check_no_gradient(data, bytes, owner.param, what);
+  memory.put(std::move(own), status.ok() ? data : old, bytes);
+  return status;
+}
+
 Status Optimizer::bind_data(int64_t param, void* data) {
   const Parameter& p = model_.params[param];
   TALUS_TRY(check_pointer(data, p, p.dtype, param, "data"));
-  if (p.count > 0) {
-    const uint64_t bytes = uint64_t(p.count * size_of(p.dtype));
-    MemoryMap& memory = model_.params.memory();
-    auto own = memory.take(model_.table.data(kValue, param));  // its old place does not count
-    Status status;
-    if (settings_[kCheckPointers] != 0)
-      status = model_.params.check_overlap(data, bytes, param, "data");
-    for (int64_t q = 0; status.ok() && settings_[kCheckPointers] != 0 && q < model_.params.size();
-         ++q) {
-      const char* grad = static_cast<const char*>(model_.table.data(kGradient, q));
-      const uint64_t grad_bytes =
-          uint64_t(model_.params[q].count * size_of(model_.params[q].grad_dtype));
-      if (grad && grad < static_cast<char*>(data) + bytes &&
-          grad + grad_bytes > static_cast<char*>(data))
-        status = failure(
-            TALUS_E_ARGUMENT,
-            "parameter %lld \"%s\": data at %p overlaps the gradient of parameter %lld \"%s\", "
-            "expected memory of its own",
-            static_cast<long long>(param), p.name.c_str(), data, static_cast<long long>(q),
-            model_.params[q].name.c_str());
-    }
-    memory.put(std::move(own), status.ok() ? data : model_.table.data(kValue, param), bytes);
-    TALUS_TRY(status);
-  }
+  TALUS_TRY(move_range(model_.table.data(kValue, param), {param, kDataRange}, data,
+                       uint64_t(p.count * size_of(p.dtype)), "data",
+                       settings_[kCheckPointers] != 0));
   model_.table.set_data(kValue, param, data);
   if (const int32_t s = backend_->set_column(context_, kValue, nullptr); s != TALUS_OK)
     return failure(s, "the %s backend cannot take the pointer", backend_->name);
