@@ -287,4 +287,9 @@ constexpr Backend kBackend = {sizeof(Backend), "cpu",       create,     destroy,
 
 const Backend& cpu_backend() { return kBackend; }
 
+void cpu_run_region(void* context, int64_t launch, SegmentsFn function) {
+  Context& x = get(context);
+  run_region(x, x.plan.launches[launch], call_of(x), function);
+}
+
 }  // namespace talus

@@ -6,4 +6,10 @@ namespace talus {
 
 const Backend& cpu_backend();
 
+// Runs a function over all segments of one launch of the plan, on the threads of the backend: for
+// the bench, whose roof kernels must meet the same plan, pool and floating-point environment.
+struct PassCall;
+void cpu_run_region(void* context, int64_t launch,
+                    void (*function)(const PassCall&, const Segment* first, const Segment* last));
+
 }  // namespace talus

@@ -65,6 +65,8 @@ class Optimizer {
   Status set_allocator(const talus_allocator& allocator);
   // Elements per chunk, a multiple of kTile: for tests; results do not depend on it.
   void set_chunk(int64_t elements);
+  // For tests and the bench, which run kernels of their own over the same plan and threads.
+  void* backend_context() const { return context_; }
 
  private:
   Optimizer() = default;
