@@ -181,7 +181,8 @@ TALUS_API talus_status talus_create(const char *algorithm, int32_t device_type, 
 TALUS_API void talus_destroy(talus_optimizer *opt);
 
 /* Adds a group, at any time, also after steps. algorithm NULL: the one given to talus_create. Values
- * set for TALUS_ALL before apply where the algorithm has the name. *group: its index. */
+ * set for TALUS_ALL before apply where the algorithm has the name. *group: its index.
+ * TALUS_E_NAME: unknown algorithm; TALUS_E_RANGE: such a value is outside the algorithm's range. */
 TALUS_API talus_status talus_add_group(talus_optimizer *opt, const char *algorithm, int32_t *group);
 
 /* Returns the count of groups, -1 for NULL. */

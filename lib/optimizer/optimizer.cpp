@@ -57,37 +57,61 @@ Status Optimizer::check_conflicts() {
   return {};
 }
 
+// All memory that is wanted or none: a plan is drafted first and adopted once the state is there.
 Status Optimizer::ready(StateMemory::Scope scope, void* stream) {
-  if (state_wanted_ || scope == StateMemory::Scope::all)
-    TALUS_TRY(memory_->allocate(scope, stream));
-  state_wanted_ = false;
-  if (plan_changed_) TALUS_TRY(build_plan(stream));
   const size_t classes = model_.classes.classes().size();
   if (rows_.size() < classes) {
     begin_rows_.resize(classes);
     rows_.resize(classes);
   }
+  const bool allocates = state_wanted_ || scope == StateMemory::Scope::all;
+  if (!plan_changed_) return allocates ? allocate_state(scope, stream) : Status();
+  Draft draft;
+  TALUS_TRY(draft_plan(&draft, stream));
+  Status status;
+  try {
+    if (allocates) status = allocate_state(scope, stream);
+  } catch (...) {
+    release_workspace(draft.workspace, draft.bytes, stream);
+    throw;
+  }
+  if (status.ok()) return adopt_plan(std::move(draft), stream);
+  release_workspace(draft.workspace, draft.bytes, stream);
+  return status;
+}
+
+Status Optimizer::allocate_state(StateMemory::Scope scope, void* stream) {
+  TALUS_TRY(memory_->allocate(scope, stream));
+  state_wanted_ = false;
   return {};
 }
 
-Status Optimizer::build_plan(void* stream) {
+Status Optimizer::draft_plan(Draft* out, void* stream) {
   std::vector<KernelKey> keys;
   keys.reserve(size_t(model_.params.size()));
   for (int64_t p = 0; p < model_.params.size(); ++p) keys.push_back(model_.key_of(p));
-  ChunkPlan plan;
-  plan.build(model_.table, keys, chunk_);
-  const PlanView view = plan.view(model_.table);
-  const uint64_t bytes = backend_->workspace_bytes(&view);
-  void* workspace = bytes ? backend_->allocate(context_, bytes, kStateAlignment, stream) : nullptr;
-  if (bytes && !workspace)
-    return failure(TALUS_E_MEMORY, "workspace: the allocator has no %llu bytes",
-                   static_cast<unsigned long long>(bytes));
-  if (workspace_) backend_->release(context_, workspace_, workspace_bytes_, stream);
-  workspace_ = workspace;
-  workspace_bytes_ = bytes;
-  plan_ = std::move(plan);  // moves the arrays that view points to
+  out->plan.build(model_.table, keys, chunk_);
+  const PlanView view = out->plan.view(model_.table);
+  out->bytes = backend_->workspace_bytes(&view);
+  if (out->bytes == 0) return {};
+  out->workspace = backend_->allocate(context_, out->bytes, kStateAlignment, stream);
+  if (out->workspace) return {};
+  return failure(TALUS_E_MEMORY, "workspace: the allocator has no %llu bytes",
+                 static_cast<unsigned long long>(out->bytes));
+}
+
+Status Optimizer::adopt_plan(Draft draft, void* stream) {
+  release_workspace(workspace_, workspace_bytes_, stream);
+  plan_ = std::move(draft.plan);
+  workspace_ = draft.workspace;
+  workspace_bytes_ = draft.bytes;
   plan_changed_ = false;
+  const PlanView view = plan_.view(model_.table);
   return from_backend(backend_->set_plan(context_, &view, workspace_, stream), "take the plan");
+}
+
+void Optimizer::release_workspace(void* workspace, uint64_t bytes, void* stream) {
+  if (workspace) backend_->release(context_, workspace, bytes, stream);
 }
 
 Status Optimizer::measure(void* stream) {

@@ -73,7 +73,15 @@ class Optimizer {
   Status check_step() const;
   Status check_conflicts();
   Status ready(StateMemory::Scope scope, void* stream);
-  Status build_plan(void* stream);
+  struct Draft {  // of a plan, and the workspace it needs
+    ChunkPlan plan;
+    void* workspace = nullptr;
+    uint64_t bytes = 0;
+  };
+  Status allocate_state(StateMemory::Scope scope, void* stream);
+  Status draft_plan(Draft* out, void* stream);
+  Status adopt_plan(Draft draft, void* stream);
+  void release_workspace(void* workspace, uint64_t bytes, void* stream);
   Status measure(void* stream);
   Status send_scalars(void* stream);
   Status begin_new(void* stream);

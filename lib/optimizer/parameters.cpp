@@ -156,7 +156,8 @@ Status Parameters::add(Parameter p, const void* data, int64_t index) {
 void Parameters::truncate(int64_t n, const TensorTable& table) {
   while (size() > n) {
     const int64_t last = size() - 1;
-    if (last < table.size() && list_.back().count > 0) memory_.remove(table.data(kValue, last));
+    if (last < table.size() && list_.back().count > 0)
+      memory_.remove(table.data(kValue, last), {last, kDataRange});
     by_name_.erase(list_.back().name);
     list_.pop_back();
   }
