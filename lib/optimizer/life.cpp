@@ -28,7 +28,7 @@ Status Optimizer::create(const AlgorithmRef& algorithm, std::unique_ptr<Optimize
 
 Optimizer::~Optimizer() {
   memory_.reset();
-  release_workspace(workspace_, workspace_bytes_, nullptr);
+  if (workspace_) backend_->release(context_, workspace_, workspace_bytes_, nullptr);
   if (context_) backend_->destroy(context_);
   if (config_.allocator.destroy) config_.allocator.destroy(config_.allocator.user);
 }

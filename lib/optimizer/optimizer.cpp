@@ -8,17 +8,6 @@
 #include "lib/base/float_environment.h"
 
 namespace talus {
-namespace {
-
-// A backend's status with the name of what it was asked for.
-Status from_backend(int32_t status, const char* what) {
-  if (status == TALUS_OK) return {};
-  return failure(status, "backend failed to %s: %s", what,
-                 status == TALUS_E_MEMORY ? "out of memory" : "see the status");
-}
-
-}  // namespace
-
 Status Optimizer::step(void* stream) {
   TALUS_TRY(check_step());                                      // something is bound
   TALUS_TRY(check_conflicts());                                 // values fit each other
@@ -57,61 +46,72 @@ Status Optimizer::check_conflicts() {
   return {};
 }
 
-// All memory that is wanted or none: a plan is drafted first and adopted once the state is there.
+// Memory, plan and columns as the step needs them: all of it, or nothing has changed.
 Status Optimizer::ready(StateMemory::Scope scope, void* stream) {
   const size_t classes = model_.classes.classes().size();
   if (rows_.size() < classes) {
     begin_rows_.resize(classes);
     rows_.resize(classes);
   }
-  const bool allocates = state_wanted_ || scope == StateMemory::Scope::all;
-  if (!plan_changed_) return allocates ? allocate_state(scope, stream) : Status();
-  Draft draft;
-  TALUS_TRY(draft_plan(&draft, stream));
-  Status status;
-  try {
-    if (allocates) status = allocate_state(scope, stream);
-  } catch (...) {
-    release_workspace(draft.workspace, draft.bytes, stream);
-    throw;
+  bool allocated = false;
+  if (state_wanted_ || scope == StateMemory::Scope::all) {
+    TALUS_TRY(memory_->allocate(scope, stream, &allocated));
+    if (allocated) columns_changed_ = ~0u;
   }
-  if (status.ok()) return adopt_plan(std::move(draft), stream);
-  release_workspace(draft.workspace, draft.bytes, stream);
-  return status;
-}
-
-Status Optimizer::allocate_state(StateMemory::Scope scope, void* stream) {
-  TALUS_TRY(memory_->allocate(scope, stream));
+  if (plan_changed_) {
+    Status status;
+    try {
+      status = build_plan(stream);
+    } catch (...) {
+      if (allocated) memory_->take_back();
+      throw;
+    }
+    if (!status.ok() && allocated) memory_->take_back();
+    TALUS_TRY(status);
+  }
   state_wanted_ = false;
-  return {};
+  return send_columns(stream);
 }
 
-Status Optimizer::draft_plan(Draft* out, void* stream) {
+Status Optimizer::build_plan(void* stream) {
   std::vector<KernelKey> keys;
   keys.reserve(size_t(model_.params.size()));
   for (int64_t p = 0; p < model_.params.size(); ++p) keys.push_back(model_.key_of(p));
-  out->plan.build(model_.table, keys, chunk_);
-  const PlanView view = out->plan.view(model_.table);
-  out->bytes = backend_->workspace_bytes(&view);
-  if (out->bytes == 0) return {};
-  out->workspace = backend_->allocate(context_, out->bytes, kStateAlignment, stream);
-  if (out->workspace) return {};
-  return failure(TALUS_E_MEMORY, "workspace: the allocator has no %llu bytes",
-                 static_cast<unsigned long long>(out->bytes));
-}
-
-Status Optimizer::adopt_plan(Draft draft, void* stream) {
-  release_workspace(workspace_, workspace_bytes_, stream);
-  plan_ = std::move(draft.plan);
-  workspace_ = draft.workspace;
-  workspace_bytes_ = draft.bytes;
+  ChunkPlan plan;
+  plan.build(model_.table, keys, chunk_);
+  const PlanView view = plan.view(model_.table);
+  const uint64_t bytes = backend_->workspace_bytes(&view);
+  void* workspace = nullptr;
+  if (bytes) TALUS_TRY(memory_->take_memory("workspace", bytes, stream, &workspace));
+  const Status status =
+      from_backend(backend_->set_plan(context_, &view, workspace, stream), "take the plan");
+  if (!status.ok()) {
+    if (workspace) backend_->release(context_, workspace, bytes, stream);
+    return status;
+  }
+  if (workspace_) backend_->release(context_, workspace_, workspace_bytes_, stream);
+  workspace_ = workspace;
+  workspace_bytes_ = bytes;
+  plan_ = std::move(plan);  // moves the arrays that view points to
   plan_changed_ = false;
-  const PlanView view = plan_.view(model_.table);
-  return from_backend(backend_->set_plan(context_, &view, workspace_, stream), "take the plan");
+  columns_changed_ = 0;
+  return {};
 }
 
-void Optimizer::release_workspace(void* workspace, uint64_t bytes, void* stream) {
-  if (workspace) backend_->release(context_, workspace, bytes, stream);
+Status Optimizer::send_columns(void* stream) {
+  for (int32_t c = 0; c <= kFlagColumn && columns_changed_ != 0; ++c)
+    if (columns_changed_ >> c & 1)
+      TALUS_TRY(from_backend(backend_->set_column(context_, c, stream), "take pointers"));
+  columns_changed_ = 0;
+  return {};
+}
+
+// A backend's status in words.
+Status Optimizer::from_backend(int32_t status, const char* what) const {
+  if (status == TALUS_OK) return {};
+  int64_t detail = 0;
+  const char* const why = backend_->last_error(context_, &detail);
+  return Status(status, text("the %s backend failed to %s: %s", backend_->name, what, why), detail);
 }
 
 Status Optimizer::measure(void* stream) {
@@ -131,11 +131,6 @@ Status Optimizer::send_scalars(void* stream) {
     const Group& group = model_.groups[size_t(classes[c].group)];
     group.rule().scalars(group.values(), classes[c].steps + 1, rows_[c].scalar);
     rows_[c].gradient_sign = group.gradient_sign();
-  }
-  if (gradients_changed_) {
-    TALUS_TRY(from_backend(backend_->set_column(context_, kGradient, stream), "take gradients"));
-    TALUS_TRY(from_backend(backend_->set_column(context_, kClassColumn, stream), "take classes"));
-    gradients_changed_ = false;
   }
   return from_backend(backend_->set_rows(context_, rows_.data(), int32_t(classes.size()), stream),
                       "take scalars");

@@ -72,7 +72,7 @@ def check_info():
     for part in (info["version"], words(info["build"]), ", ".join(info["cpu_targets"]),
                  f"{threads['usable']} usable", f"ABI {info['abi']['number']},"):
         expect_in(part, flat, "talus info")
-    for feature in info["features"]:
+    for feature in info["backends"]:
         expect(feature["usable"], feature["reason"] is None, f"a reason for {feature['name']}")
         reason = "usable" if feature["usable"] else f"not usable: {words(feature['reason'])}"
         expect_in(f"feature {feature['name']} {reason}", flat, "talus info")
