@@ -75,7 +75,7 @@ def check_info():
     for feature in info["backends"]:
         expect(feature["usable"], feature["reason"] is None, f"a reason for {feature['name']}")
         reason = "usable" if feature["usable"] else f"not usable: {words(feature['reason'])}"
-        expect_in(f"feature {feature['name']} {reason}", flat, "talus info")
+        expect_in(f"backend {feature['name']} {reason}", flat, "talus info")
     for target in info["cpu_targets"]:
         forced = json.loads(run("info", "--json", environment={"TALUS_CPU_TARGET": target})[0])
         expect(sorted(forced["cpu_targets"]), sorted(info["cpu_targets"]), "targets when forced")
