@@ -1,5 +1,7 @@
 #include "capi/boundary.h"
 
+#include <cstdio>
+
 namespace talus::capi {
 namespace {
 
@@ -16,18 +18,26 @@ constexpr const char* kStatusNames[] = {
 
 }  // namespace
 
-talus_status report(talus_status code, const char* text) noexcept {
+namespace {
+
+talus_status keep(talus_status code, const char* text, int64_t detail) {
   const size_t length = utf8_prefix(text, sizeof last_error - 1);
   std::memcpy(last_error, text, length);
   last_error[length] = 0;
-  last_detail = 0;
+  last_detail = detail;
   return code;
 }
 
+}  // namespace
+
+talus_status report(talus_status code, const char* function, const char* text) noexcept {
+  char line[sizeof last_error];
+  std::snprintf(line, sizeof line, "%s: %s", function, text);
+  return keep(code, line, 0);
+}
+
 talus_status report(const Status& status) noexcept {
-  report(status.code(), status.text().c_str());
-  last_detail = status.detail();
-  return status.code();
+  return keep(status.code(), status.text().c_str(), status.detail());
 }
 
 }  // namespace talus::capi

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <stdexcept>
 
 #include "lib/base/status.h"
 
@@ -13,19 +14,22 @@ namespace talus::capi {
 
 // Keeps the text for talus_last_error of this thread; returns the code.
 talus_status report(const Status& status) noexcept;
-talus_status report(talus_status code, const char* text) noexcept;
+talus_status report(talus_status code, const char* function, const char* text) noexcept;
 
+// function: of the C ABI, for the text.
 template <class F>
-talus_status guarded(F&& f) noexcept {
+talus_status guarded(const char* function, F&& f) noexcept {
   try {
     const Status status = f();
     return status.ok() ? TALUS_OK : report(status);
   } catch (const std::bad_alloc&) {
-    return report(TALUS_E_MEMORY, "out of memory");
+    return report(TALUS_E_MEMORY, function, "out of memory");
+  } catch (const std::length_error&) {
+    return report(TALUS_E_MEMORY, function, "a count is more than memory can hold");
   } catch (const std::exception& e) {
-    return report(TALUS_E_INTERNAL, e.what());
+    return report(TALUS_E_INTERNAL, function, e.what());
   } catch (...) {
-    return report(TALUS_E_INTERNAL, "unknown exception");
+    return report(TALUS_E_INTERNAL, function, "unknown exception");
   }
 }
 
@@ -33,6 +37,9 @@ inline Status need(const void* pointer, const char* function, const char* argume
   if (pointer) return {};
   return failure(TALUS_E_ARGUMENT, "%s: %s is NULL, expected a pointer", function, argument);
 }
+
+// No struct of a newer header is going to be larger: a size above is garbage.
+inline constexpr uint32_t kLargestStruct = 4096;
 
 // Reads a struct of the caller that starts with struct_size. Shorter: the rest is zero. Longer:
 // what we do not know must be zero. `least` is the size of its first version that has all it needs.
@@ -43,6 +50,9 @@ Status take(const void* from, size_t least, const char* what, T* out) {
   if (size < least)
     return failure(TALUS_E_ARGUMENT, "%s.struct_size is %u, expected at least %zu", what, size,
                    least);
+  if (size > kLargestStruct)
+    return failure(TALUS_E_ARGUMENT, "%s.struct_size is %u, expected sizeof(the struct), %zu", what,
+                   size, sizeof(T));
   const auto* bytes = static_cast<const unsigned char*>(from);
   for (size_t i = sizeof(T); i < size; ++i)
     if (bytes[i] != 0)

@@ -132,8 +132,8 @@ std::string known_algorithms() {
 }  // namespace
 
 Status unknown_algorithm(const char* function, const char* got) {
-  return failure(TALUS_E_NAME, "%s: no algorithm \"%s\", expected one of: %s", function, got,
-                 known_algorithms().c_str());
+  return failure(TALUS_E_NAME, "%s: no algorithm %s, expected one of: %s", function,
+                 quoted(got).c_str(), known_algorithms().c_str());
 }
 
 }  // namespace talus::capi
@@ -169,9 +169,9 @@ const char* talus_name_doc(const char* list, const char* name) {
 
 int32_t talus_has_feature(const char* name) {
   if (name && std::strcmp(name, "cpu") == 0) return 1;
-  guarded([&] {
-    return failure(TALUS_E_NAME, "talus_has_feature: this build has no feature \"%s\", it has: cpu",
-                   name ? name : "(NULL)");
+  guarded(__func__, [&] {
+    return failure(TALUS_E_NAME, "talus_has_feature: this build has no feature %s, expected: cpu",
+                   quoted(name ? name : "NULL").c_str());
   });
   return 0;
 }
@@ -182,14 +182,13 @@ int32_t talus_hyper_count(const char* owner) {
 }
 
 talus_status talus_hyper_info(const char* owner, int32_t i, talus_hyper* out) {
-  return guarded([&]() -> Status {
+  return guarded(__func__, [&]() -> Status {
     TALUS_TRY(need(owner, "talus_hyper_info", "owner"));
     TALUS_TRY(need(out, "talus_hyper_info", "out"));
     Owner found;
     if (!find_owner(owner, &found))
-      return failure(TALUS_E_NAME,
-                     "talus_hyper_info: no owner \"%s\", expected settings or one of: %s", owner,
-                     known_algorithms().c_str());
+      return failure(TALUS_E_NAME, "talus_hyper_info: no owner %s, expected settings or one of: %s",
+                     quoted(owner).c_str(), known_algorithms().c_str());
     if (i < 0 || i >= int32_t(found.hypers.size()))
       return failure(TALUS_E_ARGUMENT, "talus_hyper_info: i is %d, %s has 0 .. %zu", i, owner,
                      found.hypers.size() - 1);

@@ -59,7 +59,6 @@ constexpr size_t kLeastAllocator = offsetof(talus_allocator, release) + sizeof(v
 Status take_params(const talus_param* from, int64_t count, std::vector<talus_param>* out) {
   const uint32_t stride = from->struct_size;
   const auto* at = reinterpret_cast<const unsigned char*>(from);
-  out->reserve(size_t(count));
   for (int64_t i = 0; i < count; ++i, at += stride) {
     const auto what = text("talus_add_params: params[%lld]", Int(i));
     talus_param p;
@@ -67,6 +66,7 @@ Status take_params(const talus_param* from, int64_t count, std::vector<talus_par
     if (p.struct_size != stride)
       return failure(TALUS_E_ARGUMENT, "%s.struct_size is %u, expected %u as in params[0]",
                      what.c_str(), p.struct_size, stride);
+    if (i == 0) out->reserve(size_t(count));  // only once the first one makes sense
     out->push_back(p);
   }
   return {};
@@ -83,7 +83,7 @@ extern "C" {
 
 talus_status talus_create(const char* algorithm, int32_t device_type, int32_t device_id,
                           talus_optimizer** out) {
-  return guarded([&]() -> Status {
+  return guarded(__func__, [&]() -> Status {
     TALUS_TRY(need(out, "talus_create", "out"));
     TALUS_TRY(need(algorithm, "talus_create", "algorithm"));
     AlgorithmRef ref;
@@ -105,7 +105,7 @@ talus_status talus_create(const char* algorithm, int32_t device_type, int32_t de
 void talus_destroy(talus_optimizer* opt) { delete reinterpret_cast<Optimizer*>(opt); }
 
 talus_status talus_add_group(talus_optimizer* opt, const char* algorithm, int32_t* group) {
-  return guarded([&]() -> Status {
+  return guarded(__func__, [&]() -> Status {
     TALUS_TRY(need(opt, "talus_add_group", "opt"));
     TALUS_TRY(need(group, "talus_add_group", "group"));
     AlgorithmRef ref;
@@ -124,7 +124,7 @@ const char* talus_group_algorithm(const talus_optimizer* opt, int32_t group) {
 }
 
 talus_status talus_set(talus_optimizer* opt, int32_t group, const char* name, double value) {
-  return guarded([&]() -> Status {
+  return guarded(__func__, [&]() -> Status {
     TALUS_TRY(check_group(opt, group, true, "talus_set"));
     TALUS_TRY(need(name, "talus_set", "name"));
     return get(opt).set(group, name, value);
@@ -132,7 +132,7 @@ talus_status talus_set(talus_optimizer* opt, int32_t group, const char* name, do
 }
 
 talus_status talus_get(const talus_optimizer* opt, int32_t group, const char* name, double* value) {
-  return guarded([&]() -> Status {
+  return guarded(__func__, [&]() -> Status {
     TALUS_TRY(check_group(opt, group, false, "talus_get"));
     TALUS_TRY(need(name, "talus_get", "name"));
     TALUS_TRY(need(value, "talus_get", "value"));
@@ -141,7 +141,7 @@ talus_status talus_get(const talus_optimizer* opt, int32_t group, const char* na
 }
 
 talus_status talus_set_setting(talus_optimizer* opt, const char* name, double value) {
-  return guarded([&]() -> Status {
+  return guarded(__func__, [&]() -> Status {
     TALUS_TRY(need(opt, "talus_set_setting", "opt"));
     TALUS_TRY(need(name, "talus_set_setting", "name"));
     return get(opt).set_setting(name, value);
@@ -149,7 +149,7 @@ talus_status talus_set_setting(talus_optimizer* opt, const char* name, double va
 }
 
 talus_status talus_get_setting(const talus_optimizer* opt, const char* name, double* value) {
-  return guarded([&]() -> Status {
+  return guarded(__func__, [&]() -> Status {
     TALUS_TRY(need(opt, "talus_get_setting", "opt"));
     TALUS_TRY(need(name, "talus_get_setting", "name"));
     TALUS_TRY(need(value, "talus_get_setting", "value"));
@@ -161,7 +161,7 @@ talus_status talus_get_setting(const talus_optimizer* opt, const char* name, dou
 
 talus_status talus_add_params(talus_optimizer* opt, int32_t group, int64_t count,
                               const talus_param* params, int64_t* first) {
-  return guarded([&]() -> Status {
+  return guarded(__func__, [&]() -> Status {
     TALUS_TRY(check_group(opt, group, false, "talus_add_params"));
     if (count < 0)
       return failure(TALUS_E_ARGUMENT, "talus_add_params: count is %lld, expected 0 or more",
@@ -178,7 +178,7 @@ int64_t talus_param_count(const talus_optimizer* opt) {
 }
 
 talus_status talus_param_info(const talus_optimizer* opt, int64_t param, talus_param* out) {
-  return guarded([&]() -> Status {
+  return guarded(__func__, [&]() -> Status {
     TALUS_TRY(check_param(opt, param, "talus_param_info"));
     TALUS_TRY(need(out, "talus_param_info", "out"));
     const Model& model = get(opt).model();
@@ -207,7 +207,7 @@ int64_t talus_find_param(const talus_optimizer* opt, const char* name) {
 }
 
 talus_status talus_bind_data(talus_optimizer* opt, int64_t param, void* data) {
-  return guarded([&]() -> Status {
+  return guarded(__func__, [&]() -> Status {
     TALUS_TRY(check_param(opt, param, "talus_bind_data"));
     return get(opt).bind_data(param, data);
   });
@@ -215,7 +215,7 @@ talus_status talus_bind_data(talus_optimizer* opt, int64_t param, void* data) {
 
 talus_status talus_bind_grads(talus_optimizer* opt, int64_t first, int64_t count,
                               void* const* grads) {
-  return guarded([&]() -> Status {
+  return guarded(__func__, [&]() -> Status {
     TALUS_TRY(need(opt, "talus_bind_grads", "opt"));
     const int64_t all = get(opt).model().params.size();
     if (first < 0 || count < 0 || first > all || count > all - first)
@@ -228,7 +228,7 @@ talus_status talus_bind_grads(talus_optimizer* opt, int64_t first, int64_t count
 }
 
 talus_status talus_zero_grad(talus_optimizer* opt, int32_t mode, void* stream) {
-  return guarded([&]() -> Status {
+  return guarded(__func__, [&]() -> Status {
     TALUS_TRY(need(opt, "talus_zero_grad", "opt"));
     if (mode != TALUS_ZERO_FILL && mode != TALUS_ZERO_UNBIND)
       return failure(TALUS_E_ARGUMENT,
@@ -241,14 +241,10 @@ talus_status talus_zero_grad(talus_optimizer* opt, int32_t mode, void* stream) {
 
 // ---- state -----------------------------------------------------------------------------------
 
-int64_t talus_state_count(const talus_optimizer* opt) {
-  int64_t count = -1;
-  if (opt) guarded([&] { return count = get(opt).state_count(), Status(); });
-  return count;
-}
+int64_t talus_state_count(const talus_optimizer* opt) { return opt ? get(opt).state_count() : -1; }
 
 talus_status talus_state_info(const talus_optimizer* opt, int64_t i, talus_state* out) {
-  return guarded([&]() -> Status {
+  return guarded(__func__, [&]() -> Status {
     TALUS_TRY(need(opt, "talus_state_info", "opt"));
     TALUS_TRY(need(out, "talus_state_info", "out"));
     const int64_t count = get(opt).state_count();
@@ -270,7 +266,7 @@ talus_status talus_state_info(const talus_optimizer* opt, int64_t i, talus_state
 
 talus_status talus_bind_state(talus_optimizer* opt, int64_t param, const char* slot, void* data,
                               uint64_t bytes) {
-  return guarded([&]() -> Status {
+  return guarded(__func__, [&]() -> Status {
     TALUS_TRY(check_param(opt, param, "talus_bind_state"));
     TALUS_TRY(need(slot, "talus_bind_state", "slot"));
     return get(opt).bind_state(param, slot, data, bytes);
@@ -278,7 +274,7 @@ talus_status talus_bind_state(talus_optimizer* opt, int64_t param, const char* s
 }
 
 talus_status talus_steps(const talus_optimizer* opt, int64_t param, int64_t* steps) {
-  return guarded([&]() -> Status {
+  return guarded(__func__, [&]() -> Status {
     TALUS_TRY(check_param(opt, param, "talus_steps"));
     TALUS_TRY(need(steps, "talus_steps", "steps"));
     *steps = get(opt).steps(param);
@@ -287,7 +283,7 @@ talus_status talus_steps(const talus_optimizer* opt, int64_t param, int64_t* ste
 }
 
 talus_status talus_set_steps(talus_optimizer* opt, int64_t param, int64_t steps) {
-  return guarded([&]() -> Status {
+  return guarded(__func__, [&]() -> Status {
     TALUS_TRY(check_param(opt, param, "talus_set_steps"));
     if (steps < 0 || steps > int64_t{1} << 62)
       return failure(TALUS_E_RANGE, "talus_set_steps: steps is %lld, expected 0 .. 2^62",
@@ -299,7 +295,7 @@ talus_status talus_set_steps(talus_optimizer* opt, int64_t param, int64_t steps)
 // ---- the step --------------------------------------------------------------------------------
 
 talus_status talus_prepare(talus_optimizer* opt, void* stream) {
-  return guarded([&]() -> Status {
+  return guarded(__func__, [&]() -> Status {
     TALUS_TRY(need(opt, "talus_prepare", "opt"));
     TALUS_TRY(check_stream(stream, "talus_prepare"));
     return get(opt).prepare(stream);
@@ -307,7 +303,7 @@ talus_status talus_prepare(talus_optimizer* opt, void* stream) {
 }
 
 talus_status talus_step(talus_optimizer* opt, void* stream) {
-  return guarded([&]() -> Status {
+  return guarded(__func__, [&]() -> Status {
     TALUS_TRY(need(opt, "talus_step", "opt"));
     TALUS_TRY(check_stream(stream, "talus_step"));
     return get(opt).step(stream);
@@ -316,7 +312,7 @@ talus_status talus_step(talus_optimizer* opt, void* stream) {
 
 talus_status talus_step_closure(talus_optimizer* opt, talus_closure closure, void* user,
                                 double* loss, void* stream) {
-  return guarded([&]() -> Status {
+  return guarded(__func__, [&]() -> Status {
     TALUS_TRY(need(opt, "talus_step_closure", "opt"));
     if (!closure)
       return failure(TALUS_E_ARGUMENT, "talus_step_closure: closure is NULL, expected a function");
@@ -335,7 +331,7 @@ talus_status talus_step_closure(talus_optimizer* opt, talus_closure closure, voi
 }
 
 talus_status talus_get_stats(talus_optimizer* opt, int32_t wait, talus_stats* out) {
-  return guarded([&]() -> Status {
+  return guarded(__func__, [&]() -> Status {
     TALUS_TRY(need(opt, "talus_get_stats", "opt"));
     TALUS_TRY(need(out, "talus_get_stats", "out"));
     if (wait != 0 && wait != 1)
@@ -353,14 +349,14 @@ talus_status talus_get_stats(talus_optimizer* opt, int32_t wait, talus_stats* ou
 // ---- hooks -----------------------------------------------------------------------------------
 
 talus_status talus_set_parallel_for(talus_optimizer* opt, talus_parallel_for run, void* user) {
-  return guarded([&]() -> Status {
+  return guarded(__func__, [&]() -> Status {
     TALUS_TRY(need(opt, "talus_set_parallel_for", "opt"));
     return get(opt).set_parallel_for(run, user);
   });
 }
 
 talus_status talus_set_allocator(talus_optimizer* opt, const talus_allocator* allocator) {
-  return guarded([&]() -> Status {
+  return guarded(__func__, [&]() -> Status {
     TALUS_TRY(need(opt, "talus_set_allocator", "opt"));
     talus_allocator taken{};
     if (allocator) {

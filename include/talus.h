@@ -90,11 +90,11 @@ TALUS_API int32_t talus_has_feature(const char *name);
 /* An int32_t, never an enum. Numbers are pinned: never reused, only added. */
 typedef int32_t talus_status;
 #define TALUS_OK 0
-#define TALUS_E_ARGUMENT 1     /* NULL, index, count, alignment, overlap, struct_size */
-#define TALUS_E_NAME 2         /* unknown algorithm, hyperparameter, slot...; the text lists the known */
-#define TALUS_E_RANGE 3        /* a value outside its range, or NaN */
-#define TALUS_E_STATE 4        /* right call, wrong moment */
-#define TALUS_E_NOT_PREPARED 5 /* capturing, and memory would be needed: call talus_prepare before */
+#define TALUS_E_ARGUMENT 1 /* NULL, index, count, alignment, overlap, struct_size */
+#define TALUS_E_NAME 2     /* unknown algorithm, hyperparameter, slot; the text lists the known */
+#define TALUS_E_RANGE 3    /* a value outside its range, or NaN */
+#define TALUS_E_STATE 4    /* right call, wrong moment */
+#define TALUS_E_NOT_PREPARED 5 /* capturing, and memory is needed: call talus_prepare first */
 #define TALUS_E_MEMORY 6       /* an allocation failed */
 #define TALUS_E_UNSUPPORTED 7  /* well formed, but not in this build or on this device */
 #define TALUS_E_DEVICE 8       /* detail: the device's own error number */
@@ -146,12 +146,12 @@ TALUS_API int64_t talus_last_error_detail(void);
 
 /* A hyperparameter or setting as the library describes it. */
 typedef struct talus_hyper {
-  uint32_t struct_size;    /* in: bytes the caller knows; no more than that is written */
-  int32_t kind;            /* TALUS_REAL, TALUS_INTEGER or TALUS_FLAG */
-  const char *name, *doc;  /* static; doc is one line */
-  double def, min, max;    /* default and range; min and max may be infinite */
-  uint32_t flags;          /* TALUS_HYPER_... */
-  uint32_t reserved;       /* 0 */
+  uint32_t struct_size;   /* in: bytes the caller knows; no more than that is written */
+  int32_t kind;           /* TALUS_REAL, TALUS_INTEGER or TALUS_FLAG */
+  const char *name, *doc; /* static; doc is one line */
+  double def, min, max;   /* default and range; min and max may be infinite */
+  uint32_t flags;         /* TALUS_HYPER_... */
+  uint32_t reserved;      /* 0 */
 } talus_hyper;
 
 /* Returns the count of hyperparameters of owner: an algorithm, an alias, or "settings". -1: unknown
@@ -181,7 +181,8 @@ TALUS_API talus_status talus_create(const char *algorithm, int32_t device_type, 
 TALUS_API void talus_destroy(talus_optimizer *opt);
 
 /* Adds a group, at any time, also after steps. algorithm NULL: the one given to talus_create. Values
- * set for TALUS_ALL before apply where the algorithm has the name. *group: its index. */
+ * set for TALUS_ALL before apply where the algorithm has the name. *group: its index.
+ * TALUS_E_NAME: unknown algorithm; TALUS_E_RANGE: such a value is outside the algorithm's range. */
 TALUS_API talus_status talus_add_group(talus_optimizer *opt, const char *algorithm, int32_t *group);
 
 /* Returns the count of groups, -1 for NULL. */
@@ -223,7 +224,7 @@ typedef struct talus_param {
   int32_t dtype;        /* TALUS_F32, TALUS_F16, TALUS_BF16 or TALUS_F64 */
   void *data;           /* contiguous, row-major, aligned to its dtype; may be NULL if empty */
   void *grad;           /* as data, never written by a step; NULL: none yet, see talus_bind_grads */
-  const char *name;     /* UTF-8, unique in the optimizer; NULL: "param.<index>" */
+  const char *name;     /* UTF-8, not empty, unique in the optimizer; NULL: "param.<index>" */
   const int64_t *shape; /* ndim extents >= 0; NULL with ndim 0 is a scalar of one element */
   int32_t ndim;         /* 0 .. 64 */
   int32_t grad_dtype;   /* 0: dtype. f64 parameters take f64 or f32, all others f32, f16 or bf16 */
@@ -254,14 +255,15 @@ TALUS_API int32_t talus_param_group(const talus_optimizer *opt, int64_t param);
 /* Returns the index of the parameter with this name, or -1. */
 TALUS_API int64_t talus_find_param(const talus_optimizer *opt, const char *name);
 
-/* Rebinds a parameter whose memory the host has moved; the contents are taken as they are. */
+/* Rebinds a parameter whose memory the host has moved. The contents are taken as they are, but for a
+ * parameter with a master after its first step: the next step writes the master's copy over them. */
 TALUS_API talus_status talus_bind_data(talus_optimizer *opt, int64_t param, void *data);
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 
 /* Binds the gradients of parameters first .. first+count-1, all or none; kept until bound again.
- * NULL: no gradient, the parameter is left out of the step whole (no decay, no momentum, no step
- * count, no state). A gradient of zeros is a full step. */
+ * NULL: no gradient, the parameter (an empty one as well) is left out of the step whole (no decay,
+ * no momentum, no step count, no state). A gradient of zeros is a full step. */
 TALUS_API talus_status talus_bind_grads(talus_optimizer *opt, int64_t first, int64_t count,
                                         void *const *grads);
 
@@ -273,12 +275,14 @@ TALUS_API talus_status talus_zero_grad(talus_optimizer *opt, int32_t mode, void 
 
 /* One state tensor of one parameter: a view of the live memory, no copy. */
 typedef struct talus_state {
-  uint32_t struct_size;     /* in: bytes the caller knows */
+  uint32_t struct_size; /* in: bytes the caller knows */
   int32_t dtype;
-  const char *slot;         /* "exp_avg", "master_param"...; static */
-  void *data;               /* NULL until prepared, stepped or bound; write only between calls */
-  int64_t param;            /* whose state this is */
-  int64_t first, count;     /* elements first .. first+count-1 of the tensor are here */
+  const char *slot;          /* "exp_avg", "master_param"...; static */
+  void *data;                /* NULL until prepared, stepped or bound; contents mean nothing before
+                             * the parameter's first step. Write only between calls. Valid until a
+                             * TALUS_HYPER_FIXED value changes before the group's first step. */
+  int64_t param;             /* whose state this is */
+  int64_t first, count;      /* elements first .. first+count-1 of the tensor are here */
   uint64_t bytes, alignment; /* size of data; what talus_bind_state asks of a pointer */
 } talus_state;
 
@@ -291,13 +295,15 @@ TALUS_API talus_status talus_state_info(const talus_optimizer *opt, int64_t i, t
 /* Puts a state tensor into the caller's memory (bytes as talus_state_info says). Its contents are
  * the state if the parameter's step count is above 0 (talus_set_steps). At 0 the first step
  * initialises them; only "master_param" is taken as it is. Not copied: state that was there before
- * is replaced. TALUS_E_NAME: the parameter has no such slot. */
+ * is replaced. Forgotten if a TALUS_HYPER_FIXED value does away with the slot. TALUS_E_NAME: the
+ * parameter has no such slot. */
 TALUS_API talus_status talus_bind_state(talus_optimizer *opt, int64_t param, const char *slot,
                                         void *data, uint64_t bytes);
 
 /* Reads or sets the count of steps that a parameter has taken. Setting it above 0 declares that all
- * its state tensors hold valid contents: TALUS_E_STATE names one that has no memory yet. Setting it
- * to 0 starts the parameter afresh at its next step. */
+ * its state tensors hold valid contents: TALUS_E_STATE names one that has no memory yet. It counts as
+ * a step of the group for TALUS_HYPER_FIXED. Setting it to 0 starts the parameter afresh at its next
+ * step. */
 TALUS_API talus_status talus_steps(const talus_optimizer *opt, int64_t param, int64_t *steps);
 TALUS_API talus_status talus_set_steps(talus_optimizer *opt, int64_t param, int64_t steps);
 
@@ -325,12 +331,12 @@ TALUS_API talus_status talus_step_closure(talus_optimizer *opt, talus_closure cl
 /* ---- statistics ------------------------------------------------------------------------------ */
 
 typedef struct talus_stats {
-  uint32_t struct_size;     /* in: bytes the caller knows */
-  int32_t found_inf;        /* 1: the last step was skipped over a gradient that is not finite */
-  int64_t steps, skipped;   /* steps performed and skipped since creation */
-  double grad_norm;         /* 2-norm of all bound gradients of the last step; NaN if not measured */
-  double clip_factor;       /* what the last step multiplied gradients by; 1: nothing */
-  double loss_scale;        /* 1 */
+  uint32_t struct_size;   /* in: bytes the caller knows */
+  int32_t found_inf;      /* 1: the last step was skipped over a gradient that is not finite */
+  int64_t steps, skipped; /* steps performed and skipped since creation */
+  double grad_norm;       /* 2-norm of all bound gradients of the last step; NaN if not measured */
+  double clip_factor;     /* what the last step multiplied gradients by; 1: nothing */
+  double loss_scale;      /* 1 */
   uint64_t state_bytes, workspace_bytes; /* allocated by the optimizer, bound memory not counted */
 } talus_stats;
 

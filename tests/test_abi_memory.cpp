@@ -56,11 +56,11 @@ TEST_CASE("abi: 10,000 optimizers leave no memory behind") {
   bool right = true;
   for (int i = 0; i < 200; ++i) right = one_life(i) && right;  // what is allocated once
   const int64_t before = bytes_in_use(), pages = resident_pages();
-  if (before <= 0) SKIP("malloc cannot be asked here");
   for (int i = 0; i < 10000; ++i) right = one_life(i) && right;
   const int64_t after = bytes_in_use();
   CAPTURE(before, after);
   CHECK(right);
+  if (before <= 0) return;  // under a sanitizer malloc cannot be asked, but leaks are found at exit
   CHECK(after - before < kSlack);
   CHECK(resident_pages() - pages < 256);
 }

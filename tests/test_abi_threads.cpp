@@ -29,12 +29,13 @@ struct Mixed {
   // Copies what was computed once, under the usual setting: tests change the thread's.
   Mixed() : Mixed(original()) {}
 
-  void add_to(talus_optimizer* opt) {
-    add(opt, describe(TALUS_F32, a.data(), ga.data(), &extent));
-    talus_param param = describe<uint16_t>(TALUS_BF16, b.data(), nullptr, &extent);
-    param.grad = gb.data();
-    param.grad_dtype = TALUS_F32;
-    add(opt, param);
+  // No assertion: Catch2's are for one thread.
+  talus_status add_to(talus_optimizer* opt) {
+    talus_param params[] = {describe(TALUS_F32, a.data(), ga.data(), &extent),
+                            describe<uint16_t>(TALUS_BF16, b.data(), nullptr, &extent)};
+    params[1].grad = gb.data();
+    params[1].grad_dtype = TALUS_F32;
+    return talus_add_params(opt, 0, 2, params, nullptr);
   }
 
  private:
@@ -64,7 +65,7 @@ Trained train(const char* algorithm, int threads, talus_parallel_for loop = null
   talus_optimizer* opt = nullptr;
   result.status = talus_create(algorithm, TALUS_CPU, 0, &opt);
   if (result.status != TALUS_OK) return result;
-  mixed.add_to(opt);
+  result.status = mixed.add_to(opt);
   talus_set(opt, TALUS_ALL, "lr", 1e-3);
   talus_set_setting(opt, "threads", threads);
   talus_set_parallel_for(opt, loop, nullptr);
@@ -124,7 +125,8 @@ void threaded_loop(void*, int64_t count, talus_task task, void* context) {
 TEST_CASE("abi: two threads fail at once and each reads its own text and detail") {
   std::atomic<int> wrong{0};
   const auto fail = [&](const char* name, int32_t code) {
-    Handle opt("sgd");
+    talus_optimizer* opt = nullptr;
+    talus_create("sgd", TALUS_CPU, 0, &opt);
     for (int i = 0; i < 2000; ++i) {
       double loss = 0;
       talus_step_closure(
@@ -135,6 +137,7 @@ TEST_CASE("abi: two threads fail at once and each reads its own text and detail"
       if (std::string(talus_last_error()).find(name) == std::string::npos) ++wrong;
       if (talus_last_error_detail() != 0) ++wrong;
     }
+    talus_destroy(opt);
   };
   std::thread first([&] { fail("name_of_the_first_thread", 11); });
   std::thread second([&] { fail("name_of_the_second_thread", 22); });
@@ -166,8 +169,8 @@ TEST_CASE("abi: optimizers on several threads at once, and one handed from threa
 
   Mixed mixed, twin;
   Handle moved("adamw"), still("adamw");
-  mixed.add_to(moved);
-  twin.add_to(still);
+  REQUIRE(mixed.add_to(moved) == TALUS_OK);
+  REQUIRE(twin.add_to(still) == TALUS_OK);
   std::atomic<int> failed{0};
   for (int i = 0; i < 4; ++i) {
     std::thread([&] { failed += talus_step(moved, nullptr) != TALUS_OK; }).join();
@@ -178,10 +181,13 @@ TEST_CASE("abi: optimizers on several threads at once, and one handed from threa
 }
 
 TEST_CASE("abi: a child process steps on with the optimizer of its parent, same bits") {
+#if defined(TALUS_TEST_TSAN)
+  SKIP("the thread sanitizer ends a child that starts threads");
+#endif
   const Trained expected = train("adamw", 3);
   Mixed mixed;
   Handle opt("adamw");
-  mixed.add_to(opt);
+  REQUIRE(mixed.add_to(opt) == TALUS_OK);
   REQUIRE(talus_set(opt, TALUS_ALL, "lr", 1e-3) == TALUS_OK);
   REQUIRE(talus_set_setting(opt, "threads", 3) == TALUS_OK);
   for (int i = 0; i < 2; ++i) REQUIRE(talus_step(opt, nullptr) == TALUS_OK);  // threads run now

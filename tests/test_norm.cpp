@@ -66,7 +66,7 @@ struct How {
 class Backend {
  public:
   explicit Backend(const How& how) {
-    const talus::BackendConfig config{how.threads, how.loop, nullptr, {}};
+    const talus::BackendConfig config{0, how.threads, how.loop, nullptr, {}};
     REQUIRE(talus::cpu_backend().create(&config, &context_) == TALUS_OK);
   }
   ~Backend() { talus::cpu_backend().destroy(context_); }

@@ -309,3 +309,55 @@ TEST_CASE("every mistake that a reference knows has its row") {
     CHECK(covered(false, m));
   }
 }
+
+TEST_CASE(
+    "rules: every algorithm and alias of the library has a reference and hyperparameter sets") {
+  for (const char* list : {"algorithms", "aliases"})
+    for (int32_t i = 0; i < talus_name_count(list); ++i) {
+      const std::string name = talus_name_at(list, i);
+      INFO(name);
+      CHECK_NOTHROW(talus::reference::defaults(name));
+      const auto& sets = hyper_sets();
+      CHECK(std::any_of(sets.begin(), sets.end(),
+                        [&](const HyperSet& set) { return set.algorithm == name; }));
+    }
+}
+
+TEST_CASE("trap 9: every hyperparameter set to a value of its own arrives in the kernel") {
+  // ggml-org/llama.cpp#10340: CPU and GPU kernels read different layouts of the hyperparameter block
+  const HyperSet all[] = {
+      {"adam",
+       "all distinct",
+       {{"lr", .011},
+        {"beta1", .83},
+        {"beta2", .91},
+        {"eps", .0123},
+        {"weight_decay", .17},
+        {"decoupled_weight_decay", 1},
+        {"amsgrad", 1},
+        {"maximize", 1}}},
+      {"sgd",
+       "all distinct",
+       {{"lr", .011}, {"momentum", .83}, {"dampening", .29}, {"weight_decay", .017}}}};
+  for (const HyperSet& set : all) {
+    INFO(set.algorithm);
+    TestTensor tensor(kF64, 33);
+    tensor.fill(5);
+    talus::reference::Hypers h = talus::reference::hypers(set.algorithm, set.values);
+    talus::reference::Tensor<double> expected;
+    for (int64_t i = 0; i < 33; ++i) expected.p.push_back(tensor.param.get(i));
+    Optimizer opt(set.algorithm, set.values);
+    opt.add(tensor);
+    for (int step = 1; step <= 3; ++step) {
+      tensor.fill_grad(5, step);
+      std::vector<double> gradient;
+      for (int64_t i = 0; i < 33; ++i) gradient.push_back(tensor.grad.get(i));
+      talus::reference::step(set.algorithm, h, 0, expected, gradient);
+      opt.step();
+    }
+    for (int64_t i = 0; i < 33; ++i) {
+      INFO("element " << i);
+      CHECK(bits_of(tensor.param.get(i)) == bits_of(expected.p[size_t(i)]));
+    }
+  }
+}

@@ -3,7 +3,7 @@
 #pragma once
 #include <cfloat>
 
-#ifdef __FAST_MATH__
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #error "talus must not be built with -ffast-math: it reorders sums and drops NaN"
 #endif
 #if FLT_EVAL_METHOD != 0

@@ -1,4 +1,5 @@
-// Scope in which this thread rounds to nearest and keeps subnormals, whatever its owner has set.
+// Scope in which this thread rounds to nearest, keeps subnormals and takes no floating-point traps,
+// whatever its owner has set.
 #pragma once
 #include <cstdint>
 
@@ -12,10 +13,10 @@ namespace talus {
 class FloatEnvironment {
  public:
   FloatEnvironment() : saved_(read()) {
-    if (saved_ & kControl) write(saved_ & ~kControl);
+    if (wanted() != saved_) write(wanted());
   }
   ~FloatEnvironment() {
-    if (saved_ & kControl) write(saved_);
+    if (wanted() != saved_) write(saved_);
   }
   FloatEnvironment(const FloatEnvironment&) = delete;
   FloatEnvironment& operator=(const FloatEnvironment&) = delete;
@@ -23,12 +24,14 @@ class FloatEnvironment {
  private:
 #if defined(__x86_64__)
   using Word = uint32_t;
-  static constexpr Word kControl = 0x8000 | 0x6000 | 0x0040;  // FTZ, rounding mode, DAZ
+  static constexpr Word kClear = 0x8000 | 0x6000 | 0x0040;  // FTZ, rounding mode, DAZ
+  static constexpr Word kSet = 0x1f80;                      // all exceptions masked
   static Word read() { return _mm_getcsr(); }
   static void write(Word word) { _mm_setcsr(word); }
 #elif defined(__aarch64__)
   using Word = uint64_t;
-  static constexpr Word kControl = Word{7} << 22;  // FZ, rounding mode
+  static constexpr Word kClear = Word{7} << 22 | Word{0x9f} << 8;  // FZ, rounding mode, traps
+  static constexpr Word kSet = 0;
   static Word read() {
     Word word;
     asm volatile("mrs %0, fpcr" : "=r"(word));
@@ -38,6 +41,7 @@ class FloatEnvironment {
 #else
 #error "talus: how to read the floating-point control word of this CPU is not known"
 #endif
+  Word wanted() const { return (saved_ & ~kClear) | kSet; }
   Word saved_;
 };
 

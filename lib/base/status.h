@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace talus {
@@ -28,6 +29,12 @@ class [[nodiscard]] Status {
 // A failure with a printf text.
 [[gnu::format(printf, 2, 3)]] Status failure(int32_t code, const char* format, ...);
 [[gnu::format(printf, 1, 2)]] std::string text(const char* format, ...);
+
+// A name of the caller in quotes, cut where it is too long for a message that must say more.
+std::string quoted(std::string_view name);
+
+// Whether s is well-formed UTF-8 (Unicode 15, table 3-7).
+bool is_utf8(std::string_view s);
 
 // Length of the longest start of s that has at most `bytes` and ends between two UTF-8 characters.
 size_t utf8_prefix(const char* s, size_t bytes);

@@ -40,6 +40,7 @@ struct Job {
 // Ordering of the job itself is the pool's (or the host's) duty; spans only hand out numbers.
 void work(void* context, int64_t worker) {
   Job& job = *static_cast<Job*>(context);
+  if (worker < 0 || worker >= job.width) return;  // a host's loop that counts too far
   const FloatEnvironment ieee;
   for (int64_t c; (c = job.span[worker].take_front()) >= 0;) job.body(job.context, c);
   for (int k = 1; k < job.width; ++k) {
@@ -73,10 +74,9 @@ void ChunkRunner::run(int64_t chunks, int64_t serial_below, ChunkBody body, void
   job.width = int(host_ ? width : threads_);
   for (int w = 0; w < job.width; ++w)
     job.span[w].reset(chunks * w / job.width, chunks * (w + 1) / job.width);
-  if (host_)
-    host_(host_user_, job.width, work, &job);
-  else
-    pool_->run(work, &job);
+  if (!host_) return pool_->run(work, &job);
+  host_(host_user_, job.width, work, &job);
+  work(&job, 0);  // what a host's loop may have left out
 }
 
 }  // namespace talus

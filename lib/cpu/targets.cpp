@@ -74,16 +74,31 @@ std::span<const TargetInfo> cpu_targets() {
   return {targets.list.data(), targets.count};
 }
 
-Status choose_cpu_target(const TargetInfo** out) {
-  static const char* const wanted = std::getenv("TALUS_CPU_TARGET");
-  for (const TargetInfo& target : cpu_targets()) {
-    if (wanted && std::strcmp(target.kernels->target, wanted) != 0) continue;
-    *out = &target;
-    return {};
+namespace {
+
+// What the environment asked for at the first call; a copy, for a host may change it.
+struct Choice {
+  char wanted[32] = "";
+  const TargetInfo* target = nullptr;
+
+  Choice() {
+    const char* const name = std::getenv("TALUS_CPU_TARGET");
+    if (name) std::strncpy(wanted, name, sizeof wanted - 1);
+    for (const TargetInfo& known : cpu_targets())
+      if (!target && (!name || std::strcmp(known.kernels->target, name) == 0)) target = &known;
   }
-  return failure(
-      TALUS_E_NAME, "TALUS_CPU_TARGET is \"%s\", this machine has: %s", wanted,
-      join_names(cpu_targets(), [](const TargetInfo& t) { return t.kernels->target; }).c_str());
+};
+
+}  // namespace
+
+Status choose_cpu_target(const TargetInfo** out) {
+  static const Choice choice;
+  *out = choice.target;
+  if (choice.target) return {};
+  return failure(TALUS_E_NAME, "TALUS_CPU_TARGET is %s, expected one that this machine has: %s",
+                 quoted(choice.wanted).c_str(), join_names(cpu_targets(), [](const TargetInfo& t) {
+                                                  return t.kernels->target;
+                                                }).c_str());
 }
 
 }  // namespace talus

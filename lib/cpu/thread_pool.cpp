@@ -1,6 +1,7 @@
 #include "lib/cpu/thread_pool.h"
 
 #include <pthread.h>
+#include <signal.h>
 
 namespace talus {
 namespace {
@@ -46,11 +47,16 @@ void ThreadPool::start() noexcept {
   (void)workers_.release();
   fork_epoch_ = g_fork_epoch.load(std::memory_order_relaxed);
   state_.store(0);
+  // The host's signal handlers run on its own threads: workers inherit a mask that blocks all.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     workers_ = std::make_unique<std::vector<std::thread>>();
     for (int i = 1; i < threads_; ++i) workers_->emplace_back([this, i] { worker(i); });
   } catch (...) {  // no memory or no more threads: fewer workers do the same work
   }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 bool ThreadPool::join(uint32_t& seen) {

@@ -18,9 +18,10 @@ bool accepts(const Hyper& hyper, double value) {
 }
 
 Status refuse_value(const Hyper& hyper, double value, const char* where) {
-  const char* kind = hyper.kind == TALUS_FLAG      ? "a flag, 0 or 1"
-                     : hyper.kind == TALUS_INTEGER ? "an integer"
-                                                   : "a value";
+  if (hyper.kind == TALUS_FLAG)
+    return failure(TALUS_E_RANGE, "%s: %s is %g, expected a flag, 0 or 1", where, hyper.name,
+                   value);
+  const char* kind = hyper.kind == TALUS_INTEGER ? "an integer" : "a value";
   return failure(TALUS_E_RANGE, "%s: %s is %g, expected %s in %s", where, hyper.name, value, kind,
                  range_text(hyper.range).c_str());
 }
@@ -45,8 +46,8 @@ std::string Group::where(int32_t index) const {
 Status Group::check(std::string_view name, double value, int32_t index) const {
   const int i = find_hyper(rule(), name);
   if (i < 0)
-    return failure(TALUS_E_NAME, "%s has no hyperparameter \"%.*s\", it has: %s",
-                   where(index).c_str(), int(name.size()), name.data(),
+    return failure(TALUS_E_NAME, "%s has no hyperparameter %s, expected one of: %s",
+                   where(index).c_str(), quoted(name).c_str(),
                    join_names(rule().hypers, [](const Hyper& h) { return h.name; }).c_str());
   const Hyper& hyper = rule().hypers[size_t(i)];
   if (!accepts(hyper, value)) return refuse_value(hyper, value, where(index).c_str());

@@ -11,6 +11,7 @@ class MemoryMap {
   struct Owner {
     int64_t param;
     int slot;
+    bool operator==(const Owner&) const = default;
   };
   struct Range {
     uintptr_t end;
@@ -27,29 +28,36 @@ class MemoryMap {
     return next->second.end > begin ? &next->second : nullptr;
   }
   void add(const void* data, uint64_t bytes, Owner owner) {
-    if (bytes) ranges_[uintptr_t(data)] = {uintptr_t(data) + bytes, owner};
+    if (bytes) ranges_.insert({uintptr_t(data), {uintptr_t(data) + bytes, owner}});
   }
-  void remove(const void* data) { ranges_.erase(uintptr_t(data)); }
+  void remove(const void* data, Owner owner) { take(data, owner); }
 
   // Moving a range without an allocation that could fail half way: take it out, look whether the
-  // new place is free, put it there or back. A range that is not there yet is made.
-  using Ranges = std::map<uintptr_t, Range>;
+  // new place is free, put it there or back. A range that is not there yet (data NULL) is made.
+  using Ranges = std::multimap<uintptr_t, Range>;
   using Node = Ranges::node_type;
-  Node take(const void* data, Owner owner = {}) {
-    if (data) return ranges_.extract(uintptr_t(data));
-    Ranges made;
-    made[0] = {0, owner};
-    return made.extract(uintptr_t{0});
+  Node take(const void* data, Owner owner) {
+    if (!data) return make(owner);
+    const auto [first, last] = ranges_.equal_range(uintptr_t(data));
+    for (auto at = first; at != last; ++at)
+      if (at->second.owner == owner) return ranges_.extract(at);
+    return {};
   }
   void put(Node node, const void* data, uint64_t bytes) {
     if (!data || node.empty()) return;
     node.key() = uintptr_t(data);
     node.mapped().end = uintptr_t(data) + bytes;
-    ranges_.insert(std::move(node));  // where the search was off and the place is taken: not kept
+    ranges_.insert(std::move(node));
   }
 
  private:
-  Ranges ranges_;
+  static Node make(Owner owner) {
+    Ranges made;
+    made.insert({0, {0, owner}});
+    return made.extract(made.begin());
+  }
+
+  Ranges ranges_;  // they may overlap where a host has switched the search off
 };
 
 }  // namespace talus

@@ -8,17 +8,6 @@
 #include "lib/base/float_environment.h"
 
 namespace talus {
-namespace {
-
-// A backend's status with the name of what it was asked for.
-Status from_backend(int32_t status, const char* what) {
-  if (status == TALUS_OK) return {};
-  return failure(status, "backend failed to %s: %s", what,
-                 status == TALUS_E_MEMORY ? "out of memory" : "see the status");
-}
-
-}  // namespace
-
 Status Optimizer::step(void* stream) {
   TALUS_TRY(check_step());                                      // something is bound
   TALUS_TRY(check_conflicts());                                 // values fit each other
@@ -57,17 +46,31 @@ Status Optimizer::check_conflicts() {
   return {};
 }
 
+// Memory, plan and columns as the step needs them: all of it, or nothing has changed.
 Status Optimizer::ready(StateMemory::Scope scope, void* stream) {
-  if (state_wanted_ || scope == StateMemory::Scope::all)
-    TALUS_TRY(memory_->allocate(scope, stream));
-  state_wanted_ = false;
-  if (plan_changed_) TALUS_TRY(build_plan(stream));
   const size_t classes = model_.classes.classes().size();
   if (rows_.size() < classes) {
     begin_rows_.resize(classes);
     rows_.resize(classes);
   }
-  return {};
+  bool allocated = false;
+  if (state_wanted_ || scope == StateMemory::Scope::all) {
+    TALUS_TRY(memory_->allocate(scope, stream, &allocated));
+    if (allocated) columns_changed_ = ~0u;
+  }
+  if (plan_changed_) {
+    Status status;
+    try {
+      status = build_plan(stream);
+    } catch (...) {
+      if (allocated) memory_->take_back();
+      throw;
+    }
+    if (!status.ok() && allocated) memory_->take_back();
+    TALUS_TRY(status);
+  }
+  state_wanted_ = false;
+  return send_columns(stream);
 }
 
 Status Optimizer::build_plan(void* stream) {
@@ -78,16 +81,37 @@ Status Optimizer::build_plan(void* stream) {
   plan.build(model_.table, keys, chunk_);
   const PlanView view = plan.view(model_.table);
   const uint64_t bytes = backend_->workspace_bytes(&view);
-  void* workspace = bytes ? backend_->allocate(context_, bytes, kStateAlignment, stream) : nullptr;
-  if (bytes && !workspace)
-    return failure(TALUS_E_MEMORY, "workspace: the allocator has no %llu bytes",
-                   static_cast<unsigned long long>(bytes));
+  void* workspace = nullptr;
+  if (bytes) TALUS_TRY(memory_->take_memory("workspace", bytes, stream, &workspace));
+  const Status status =
+      from_backend(backend_->set_plan(context_, &view, workspace, stream), "take the plan");
+  if (!status.ok()) {
+    if (workspace) backend_->release(context_, workspace, bytes, stream);
+    return status;
+  }
   if (workspace_) backend_->release(context_, workspace_, workspace_bytes_, stream);
   workspace_ = workspace;
   workspace_bytes_ = bytes;
   plan_ = std::move(plan);  // moves the arrays that view points to
   plan_changed_ = false;
-  return from_backend(backend_->set_plan(context_, &view, workspace_, stream), "take the plan");
+  columns_changed_ = 0;
+  return {};
+}
+
+Status Optimizer::send_columns(void* stream) {
+  for (int32_t c = 0; c <= kFlagColumn && columns_changed_ != 0; ++c)
+    if (columns_changed_ >> c & 1)
+      TALUS_TRY(from_backend(backend_->set_column(context_, c, stream), "take pointers"));
+  columns_changed_ = 0;
+  return {};
+}
+
+// A backend's status in words.
+Status Optimizer::from_backend(int32_t status, const char* what) const {
+  if (status == TALUS_OK) return {};
+  int64_t detail = 0;
+  const char* const why = backend_->last_error(context_, &detail);
+  return Status(status, text("the %s backend failed to %s: %s", backend_->name, what, why), detail);
 }
 
 Status Optimizer::measure(void* stream) {
@@ -107,11 +131,6 @@ Status Optimizer::send_scalars(void* stream) {
     const Group& group = model_.groups[size_t(classes[c].group)];
     group.rule().scalars(group.values(), classes[c].steps + 1, rows_[c].scalar);
     rows_[c].gradient_sign = group.gradient_sign();
-  }
-  if (gradients_changed_) {
-    TALUS_TRY(from_backend(backend_->set_column(context_, kGradient, stream), "take gradients"));
-    TALUS_TRY(from_backend(backend_->set_column(context_, kClassColumn, stream), "take classes"));
-    gradients_changed_ = false;
   }
   return from_backend(backend_->set_rows(context_, rows_.data(), int32_t(classes.size()), stream),
                       "take scalars");

@@ -47,7 +47,7 @@ class Optimizer {
   Status zero_grad(bool unbind, void* stream);
 
   // State.
-  int64_t state_count() const;
+  int64_t state_count() const { return first_state_.back(); }
   void state_at(int64_t i, int64_t* param, StateSlot* slot) const;
   void* state_data(int64_t param, const StateSlot& slot) const;
   Status bind_state(int64_t param, std::string_view slot, void* data, uint64_t bytes);
@@ -76,6 +76,8 @@ class Optimizer {
   Status check_conflicts();
   Status ready(StateMemory::Scope scope, void* stream);
   Status build_plan(void* stream);
+  Status send_columns(void* stream);
+  Status from_backend(int32_t status, const char* what) const;
   Status measure(void* stream);
   Status send_scalars(void* stream);
   Status begin_new(void* stream);
@@ -93,7 +95,7 @@ class Optimizer {
   void remember(std::string_view name, double value);
   void change_slots(int32_t group);
   Status configure(const BackendConfig& config);
-  void index_states() const;
+  void index_states(int64_t first);
   bool find_slot_of(int64_t param, std::string_view name, StateSlot* out) const;
 
   const Backend* backend_ = nullptr;
@@ -112,11 +114,12 @@ class Optimizer {
   std::vector<Row> rows_;             // by scalar class
   std::vector<BeginRow> begin_rows_;  // by scalar class
   StepStats stats_;
-  mutable std::vector<int64_t> first_state_;  // of each parameter, and the end; empty: not known
+  std::vector<int64_t> first_state_{0};  // of each parameter, and the end
 
   // What the next step must do first.
-  bool plan_changed_ = true, values_changed_ = true, gradients_changed_ = true;
-  bool state_wanted_ = true;  // a parameter may lack memory
+  bool plan_changed_ = true, values_changed_ = true;
+  bool state_wanted_ = true;      // a parameter may lack memory
+  uint32_t columns_changed_ = 0;  // bit c: column c, since the backend saw it
 };
 
 }  // namespace talus

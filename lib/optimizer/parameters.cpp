@@ -11,8 +11,8 @@ const DtypeInfo* find_dtype(int32_t abi) {
   return nullptr;
 }
 
-std::string where(int64_t index, const std::string& name) {
-  return text("parameter %lld \"%s\"", Int(index), name.c_str());
+std::string where(int64_t param, const std::string& name) {
+  return text("parameter %lld %s", Int(param), quoted(name).c_str());
 }
 
 Status read_dtype(int32_t abi, Dtype fallback, const std::string& at, const char* field,
@@ -69,12 +69,15 @@ Status check_mix(const talus_param& from, const std::string& at, const Parameter
 
 }  // namespace
 
-Status describe(const talus_param& from, int64_t index, int64_t param, Parameter* out) {
+Status describe(const talus_param& from, int64_t param, Parameter* out) {
   out->name = from.name ? from.name : text("param.%lld", Int(param));
-  const std::string at = where(index, out->name);
+  const std::string at = where(param, out->name);
   if (out->name.empty())
     return failure(TALUS_E_ARGUMENT, "parameter %lld: name is empty, expected text or NULL",
-                   Int(index));
+                   Int(param));
+  if (!is_utf8(out->name))
+    return failure(TALUS_E_ARGUMENT, "parameter %lld: name is not UTF-8, expected UTF-8",
+                   Int(param));
   if (from.dtype == 0)
     return failure(TALUS_E_ARGUMENT, "%s: dtype is 0, expected TALUS_F32, _BF16, _F16 or _F64",
                    at.c_str());
@@ -92,8 +95,8 @@ Status describe(const talus_param& from, int64_t index, int64_t param, Parameter
                    (unsigned long long)from.flags);
   TALUS_TRY(check_mix(from, at, *out));
   out->has_master = is_16_bit(out->dtype) && from.master != TALUS_MASTER_NONE;
-  TALUS_TRY(check_pointer(from.data, *out, out->dtype, index, "data"));
-  if (from.grad) TALUS_TRY(check_pointer(from.grad, *out, out->grad_dtype, index, "grad"));
+  TALUS_TRY(check_pointer(from.data, *out, out->dtype, param, "data"));
+  if (from.grad) TALUS_TRY(check_pointer(from.grad, *out, out->grad_dtype, param, "grad"));
   return {};
 }
 
@@ -130,16 +133,16 @@ Status Parameters::check_overlap(const void* data, uint64_t bytes, int64_t param
                  where(param, name).c_str(), what, data, owner_text(hit->owner).c_str());
 }
 
-Status Parameters::add(Parameter p, const void* data, int64_t index) {
+Status Parameters::add(Parameter p, const void* data) {
   const int64_t param = size();
   const uint64_t bytes = uint64_t(p.count * size_of(p.dtype));
   if (const int64_t twin = find(p.name); twin >= 0)
     return failure(TALUS_E_ARGUMENT,
                    "%s: name is that of parameter %lld already, expected a unique one",
-                   where(index, p.name).c_str(), Int(twin));
+                   where(param, p.name).c_str(), Int(twin));
   if (const MemoryMap::Range* hit = memory_.find(data, bytes))
     return failure(TALUS_E_ARGUMENT, "%s: data at %p overlaps %s, expected memory of its own",
-                   where(index, p.name).c_str(), data, owner_text(hit->owner).c_str());
+                   where(param, p.name).c_str(), data, owner_text(hit->owner).c_str());
   list_.push_back(std::move(p));
   try {
     by_name_.emplace(list_.back().name, param);
@@ -156,7 +159,8 @@ Status Parameters::add(Parameter p, const void* data, int64_t index) {
 void Parameters::truncate(int64_t n, const TensorTable& table) {
   while (size() > n) {
     const int64_t last = size() - 1;
-    if (last < table.size() && list_.back().count > 0) memory_.remove(table.data(kValue, last));
+    if (last < table.size() && list_.back().count > 0)
+      memory_.remove(table.data(kValue, last), {last, kDataRange});
     by_name_.erase(list_.back().name);
     list_.pop_back();
   }

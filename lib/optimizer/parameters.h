@@ -23,8 +23,8 @@ struct Parameter {
   bool has_master = false;
 };
 
-// Checked against what the caller gave: index is the position in his array, for messages.
-Status describe(const talus_param& from, int64_t index, int64_t param, Parameter* out);
+// Checked against what the caller gave; param is the index that the parameter is going to have.
+Status describe(const talus_param& from, int64_t param, Parameter* out);
 
 // Refuses memory of `what` (say "data") that is NULL though it has elements, or not aligned.
 Status check_pointer(const void* data, const Parameter& p, Dtype dtype, int64_t param,
@@ -36,7 +36,7 @@ class Parameters {
   const Parameter& operator[](int64_t i) const { return list_[size_t(i)]; }
   int64_t find(std::string_view name) const;  // -1: none
 
-  Status add(Parameter p, const void* data, int64_t index);  // name and memory are unique
+  Status add(Parameter p, const void* data);  // name and memory must be unique
   void truncate(int64_t n, const TensorTable& table);
 
   // Overlaps of memory that a step would write or read.

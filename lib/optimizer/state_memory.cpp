@@ -7,6 +7,8 @@
 namespace talus {
 namespace {
 
+constexpr uint64_t kTooMuch = uint64_t{1} << 62;  // more than any allocator has
+
 uint64_t aligned(uint64_t bytes) {
   return (bytes + kStateAlignment - 1) / kStateAlignment * kStateAlignment;
 }
@@ -30,7 +32,21 @@ bool StateMemory::complete(int64_t param) const {
   return out;
 }
 
-Status StateMemory::allocate(Scope scope, void* stream) {
+Status StateMemory::take_memory(const char* what, uint64_t bytes, void* stream, void** out) {
+  void* const data = backend_.allocate(context_, bytes, kStateAlignment, stream);
+  if (!data)
+    return failure(TALUS_E_MEMORY, "%s: the allocator has no %llu bytes", what,
+                   static_cast<unsigned long long>(bytes));
+  if (uintptr_t(data) % kStateAlignment != 0) {
+    backend_.release(context_, data, bytes, stream);
+    return failure(TALUS_E_MEMORY, "%s: the allocator gave %p, expected a multiple of %d bytes",
+                   what, data, int(kStateAlignment));
+  }
+  *out = data;
+  return {};
+}
+
+Status StateMemory::allocate(Scope scope, void* stream, bool* allocated) {
   std::vector<int64_t> wanting;
   uint64_t bytes = 0;
   for (int64_t p = 0; p < model_.params.size(); ++p) {
@@ -38,15 +54,15 @@ Status StateMemory::allocate(Scope scope, void* stream) {
     if (!concerned || complete(p)) continue;
     wanting.push_back(p);
     for_each_slot(model_, p, [&](const StateSlot& s) {
-      if (!model_.table.data(s.column, p)) bytes += aligned(s.bytes());
+      if (model_.table.data(s.column, p)) return;
+      if (__builtin_add_overflow(bytes, aligned(s.bytes()), &bytes)) bytes = kTooMuch;
     });
   }
   if (wanting.empty()) return {};
   blocks_.reserve(blocks_.size() + 1);
-  char* at = static_cast<char*>(backend_.allocate(context_, bytes, kStateAlignment, stream));
-  if (!at)
-    return failure(TALUS_E_MEMORY, "state of %zu parameters: the allocator has no %llu bytes",
-                   wanting.size(), static_cast<unsigned long long>(bytes));
+  void* data = nullptr;
+  TALUS_TRY(take_memory("state", std::min(bytes, kTooMuch), stream, &data));
+  char* at = static_cast<char*>(data);
   blocks_.push_back({at, bytes, int64_t(wanting.size())});
   bytes_ += bytes;
   for (const int64_t p : wanting) {
@@ -60,13 +76,27 @@ Status StateMemory::allocate(Scope scope, void* stream) {
   }
   log_line(TALUS_LOG_DEBUG, "allocated %llu bytes of state for %zu parameters",
            static_cast<unsigned long long>(bytes), wanting.size());
+  *allocated = true;
   return {};
+}
+
+void StateMemory::take_back() {
+  const int32_t last = int32_t(blocks_.size() - 1);
+  for (size_t p = 0; p < rows_.size(); ++p)
+    if (rows_[p].block == last) drop(int64_t(p));
+  blocks_.pop_back();
 }
 
 void StateMemory::drop(int64_t param) {
   Row& row = rows_[size_t(param)];
-  for (int c = kHidden; c < kColumnCount; ++c)
-    if (!(row.bound >> c & 1)) model_.table.set_data(c, param, nullptr);
+  uint32_t exists = 0;
+  for_each_slot(model_, param, [&](const StateSlot& s) { exists |= 1u << s.column; });
+  for (int c = kHidden; c < kColumnCount; ++c) {
+    if (row.bound & exists & 1u << c) continue;
+    if (row.bound & 1u << c) model_.params.memory().remove(model_.table.data(c, param), {param, c});
+    row.bound &= ~(1u << c);
+    model_.table.set_data(c, param, nullptr);
+  }
   if (row.block >= 0 && --blocks_[size_t(row.block)].users == 0) release(row.block);
   row.block = -1;
   model_.table.seal(param);

@@ -24,10 +24,14 @@ class StateMemory {
   // Which parameters a call is about.
   enum class Scope { with_gradient, all };
   // One block for everything that has no memory yet; nothing changes if it cannot be had.
-  Status allocate(Scope scope, void* stream);
+  Status allocate(Scope scope, void* stream, bool* allocated);
+  void take_back();  // the block of the last allocate
+  // Memory of the backend or of the host's allocator, aligned; TALUS_E_MEMORY names `what`.
+  Status take_memory(const char* what, uint64_t bytes, void* stream, void** out);
   bool complete(int64_t param) const;
 
-  // Before the first step, when a fixed hyperparameter changes which slots there are.
+  // Before the first step, when a fixed hyperparameter has changed which slots there are: frees what
+  // is our own, and forgets the caller's memory of slots that are no more.
   void drop(int64_t param);
 
   // The caller's memory, checked.

@@ -21,8 +21,8 @@ Status Optimizer::add_params(int32_t group, std::span<const talus_param> params,
   }
   for (int64_t p = before; p < model_.params.size(); ++p)
     if (model_.table.data(kGradient, p)) model_.classes.join(model_.table, p);
-  state_wanted_ = gradients_changed_ = true;
-  first_state_.clear();
+  state_wanted_ = true;
+  columns_changed_ = ~0u;
   if (first) *first = before;
   return {};
 }
@@ -32,11 +32,13 @@ Status Optimizer::add_checked(int32_t group, std::span<const talus_param> params
   model_.table.reserve(after);
   model_.classes.reserve(after, params.size());
   memory_->reserve(after);
+  if (first_state_.capacity() < after + 1)
+    first_state_.reserve(std::max(after + 1, 2 * first_state_.capacity()));
   for (size_t i = 0; i < params.size(); ++i) {
     Parameter p;
-    TALUS_TRY(describe(params[i], int64_t(i), int64_t(before + i), &p));
+    TALUS_TRY(describe(params[i], int64_t(before + i), &p));
     p.group = group;
-    TALUS_TRY(model_.params.add(p, params[i].data, int64_t(i)));
+    TALUS_TRY(model_.params.add(p, params[i].data));
     const int64_t row = int64_t(before + i);
     model_.table.add_row(p.count);  // reserved: nothing throws from here on
     model_.table.set(kValue, row, params[i].data, p.dtype);
@@ -45,7 +47,9 @@ Status Optimizer::add_checked(int32_t group, std::span<const talus_param> params
     model_.classes.add_parameter(group);
     memory_->add_parameter();
   }
-  return check_new_gradients(int64_t(before));
+  TALUS_TRY(check_new_gradients(int64_t(before)));
+  index_states(int64_t(before));
+  return {};
 }
 
 void Optimizer::take_back(int64_t n) {
@@ -53,6 +57,7 @@ void Optimizer::take_back(int64_t n) {
   model_.table.truncate(size_t(n));
   model_.classes.truncate(size_t(n));
   memory_->truncate(size_t(n));
+  first_state_.resize(size_t(n) + 1);
 }
 
 // New gradients against all data, and the gradients that were there against the new data.
@@ -93,10 +98,10 @@ Status Optimizer::check_no_gradient(const void* data, uint64_t bytes, int64_t pa
         uintptr_t(model_.table.count[size_t(q)] * size_of(model_.table.dtype(kGradient, q)));
     if (grad && grad < end && grad + grad_bytes > begin)
       return failure(TALUS_E_ARGUMENT,
-                     "parameter %lld \"%s\": %s at %p overlaps the gradient of parameter %lld "
-                     "\"%s\", expected memory of its own",
-                     static_cast<long long>(param), model_.params[param].name.c_str(), what, data,
-                     static_cast<long long>(q), model_.params[q].name.c_str());
+                     "parameter %lld %s: %s at %p overlaps the gradient of parameter %lld %s, "
+                     "expected memory of its own",
+                     static_cast<long long>(param), quoted(model_.params[param].name).c_str(), what,
+                     data, static_cast<long long>(q), quoted(model_.params[q].name).c_str());
   }
   return {};
 }
@@ -105,13 +110,19 @@ Status Optimizer::check_no_gradient(const void* data, uint64_t bytes, int64_t pa
 Status Optimizer::move_range(void* old, MemoryMap::Owner owner, void* data, uint64_t bytes,
                              const char* what, bool checked) {
   if (bytes == 0) return {};
-  MemoryMap& memory = model_.params.memory();
-  MemoryMap::Node own = memory.take(old, owner);
-  Status status;
-  if (checked) status = model_.params.check_overlap(data, bytes, owner.param, what);
-  if (checked && status.ok()) status = check_no_gradient(data, bytes, owner.param, what);
-  memory.put(std::move(own), status.ok() ? data : old, bytes);
-  return status;
+  struct Moving {  // puts the range to its place, also where a check throws
+    MemoryMap& memory;
+    MemoryMap::Node own;
+    const void* place;
+    uint64_t bytes;
+    ~Moving() { memory.put(std::move(own), place, bytes); }
+  } moving{model_.params.memory(), model_.params.memory().take(old, owner), old, bytes};
+  if (checked) {
+    TALUS_TRY(model_.params.check_overlap(data, bytes, owner.param, what));
+    TALUS_TRY(check_no_gradient(data, bytes, owner.param, what));
+  }
+  moving.place = data;
+  return {};
 }
 
 Status Optimizer::bind_data(int64_t param, void* data) {
@@ -121,8 +132,7 @@ Status Optimizer::bind_data(int64_t param, void* data) {
                        uint64_t(p.count * size_of(p.dtype)), "data",
                        settings_[kCheckPointers] != 0));
   model_.table.set_data(kValue, param, data);
-  if (const int32_t s = backend_->set_column(context_, kValue, nullptr); s != TALUS_OK)
-    return failure(s, "the %s backend cannot take the pointer", backend_->name);
+  columns_changed_ |= 1u << kValue;
   return {};
 }
 
@@ -148,7 +158,7 @@ void Optimizer::set_grad(int64_t param, void* grad) {
   void* const bound = model_.table.data(kGradient, param);
   if (grad == bound) return;
   model_.table.set_data(kGradient, param, grad);
-  gradients_changed_ = true;
+  columns_changed_ |= 1u << kGradient | 1u << kClassColumn;
   if (grad && !bound) {
     model_.classes.join(model_.table, param);
     state_wanted_ = state_wanted_ || !memory_->complete(param);

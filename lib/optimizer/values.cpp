@@ -21,8 +21,7 @@ static_assert(std::size(kSettings) == kSettingCount);
 Status find_setting(std::string_view name, int* out) {
   for (int i = 0; i < kSettingCount; ++i)
     if (name == kSettings[i].name) return *out = i, Status();
-  return failure(TALUS_E_NAME, "no setting \"%.*s\", expected one of: %s", int(name.size()),
-                 name.data(),
+  return failure(TALUS_E_NAME, "no setting %s, expected one of: %s", quoted(name).c_str(),
                  join_names(settings(), [](const Hyper& h) { return h.name; }).c_str());
 }
 
@@ -86,7 +85,7 @@ void Optimizer::change_slots(int32_t group) {
   for (int64_t p = 0; p < model_.params.size(); ++p)
     if (model_.params[p].group == group) memory_->drop(p);
   plan_changed_ = state_wanted_ = true;
-  first_state_.clear();
+  index_states(0);
 }
 
 Status Optimizer::get(int32_t group, std::string_view name, double* value) const {

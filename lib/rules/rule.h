@@ -1,6 +1,6 @@
 // What a rule file is made of: hyperparameters, slots, operands, sums. No kernels, no pointers.
 //
-// A rule `struct X` has, in this order (adam.inl is the one to read first):
+// A rule `struct X` has (adam.inl is the one to read first):
 //   kAlgorithms          the names it answers to, with the presets of each
 //   kHypers, kSlots      tables; enumerators beside them are the indices
 //   Scalars<S>           the host scalars of one step: at most kMaxScalars values of type S
@@ -53,7 +53,7 @@ struct Hyper {
   const char* alias = nullptr;  // another library's spelling
 };
 
-// The step count of a slot's memory: one element for each of the parameter's, or one for the tensor.
+// The extent of a slot: an element for each of the parameter's, or one for the tensor.
 enum class Shape : uint8_t { element, tensor };
 
 // What a slot holds before the first step.

@@ -29,16 +29,26 @@ struct Report {
 };
 
 struct BackendConfig {
+  int32_t device;                   // ordinal; the CPU: 0
   int32_t threads;                  // at least 1
   talus_parallel_for parallel_for;  // NULL: the backend's own threads
   void* parallel_for_user;
   talus_allocator allocator;  // alloc NULL: the backend's own memory
 };
 
-// Work goes on `stream` in order. Hot functions never allocate and never wait. None throws.
+// A plugin of another build is refused by these three.
+inline constexpr uint32_t kBackendAbi = 1;
+
+// Work goes on `stream` in order. Hot functions never allocate and never wait. None throws. What a
+// device will add when it comes: rows of several steps ahead stamped with their step number, factor
+// and veto in device memory, a report without waiting.
 struct Backend {
-  uint32_t size;  // sizeof(Backend): a plugin of another build is refused
+  uint32_t size;    // sizeof(Backend)
+  uint32_t abi;     // kBackendAbi
+  int32_t version;  // TALUS_VERSION
   const char* name;
+  // The last failure of a context in words, and the device's own number for it (0: none).
+  const char* (*last_error)(const void* context, int64_t* detail);
 
   // Cold. create and set_config copy *config.
   int32_t (*create)(const BackendConfig* config, void** context);
@@ -46,8 +56,8 @@ struct Backend {
   int32_t (*set_config)(void* context, const BackendConfig* config);
   void* (*allocate)(void* context, uint64_t bytes, uint64_t alignment, void* stream);  // NULL: none
   void (*release)(void* context, void* data, uint64_t bytes, void* stream);
-  // The plan's arrays live until the next set_plan; the table's columns may change in between, and
-  // set_column says so. `workspace` holds workspace_bytes(plan) and is kept as long.
+  // Takes everything anew, all columns too; a failure leaves the plan before in use. Its arrays live
+  // until the next set_plan; columns may change in between, and set_column says so before a step. `workspace` holds workspace_bytes(plan) and is kept as long.
   uint64_t (*workspace_bytes)(const PlanView* plan);
   int32_t (*set_plan)(void* context, const PlanView* plan, void* workspace, void* stream);
   int32_t (*read_report)(void* context, Report* out, void* stream);  // waits
@@ -61,7 +71,7 @@ struct Backend {
   int32_t (*run)(void* context, int64_t launch, int32_t pass, double gradient_factor, void* stream);
 };
 
-// As set_column: the column of scalar classes.
-inline constexpr int32_t kClassColumn = kColumnCount;
+// For set_column, what is not an operand: scalar classes, and paths with hidden_given.
+inline constexpr int32_t kClassColumn = kColumnCount, kFlagColumn = kColumnCount + 1;
 
 }  // namespace talus

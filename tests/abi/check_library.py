@@ -14,8 +14,8 @@ import sys
 # A library that never prints, ends the process or takes signals has no use for these. abort is
 # absent from the list: the C++ runtime's own inline code may call it, on states that cannot be.
 FORBIDDEN = """printf vprintf fprintf vfprintf dprintf vdprintf puts fputs fputc putc putchar fwrite
-    perror write writev syslog vsyslog exit _exit _Exit quick_exit atexit at_quick_exit on_exit raise
-    kill signal sigaction setlocale srand rand system popen __printf_chk __vprintf_chk __fprintf_chk
+    perror write writev syslog vsyslog exit _exit _Exit quick_exit atexit at_quick_exit on_exit
+    raise kill signal sigaction setlocale srand rand system popen __printf_chk __vprintf_chk __fprintf_chk
     __vfprintf_chk __assert_fail _ZSt4cout _ZSt4cerr _ZSt4clog _ZNSt8ios_base4InitC1Ev""".split()
 
 
@@ -40,8 +40,9 @@ def check_symbols(library, path, update=None):
         return []
     with open(path, encoding="utf-8") as file:
         expected = file.read().split()
-    return ([f"exported, but not in the list: {name}" for name in sorted(set(got) - set(expected))] +
-            [f"in the list, but not exported: {name}" for name in sorted(set(expected) - set(got))])
+    extra, missing = sorted(set(got) - set(expected)), sorted(set(expected) - set(got))
+    return ([f"exported, but not in the list: {name}" for name in extra] +
+            [f"in the list, but not exported: {name}" for name in missing])
 
 
 def check_undefined(library):
@@ -63,7 +64,7 @@ def section_sizes(library):
 
 def check_load(library, empty):
     got, expected = section_sizes(library), section_sizes(empty)
-    wrong = [f"{name} is {got.get(name, 0)} bytes, that of an empty library {expected.get(name, 0)}: "
+    wrong = [f"{name} is {got.get(name, 0)} bytes, of an empty library {expected.get(name, 0)}: "
              "something runs when the library is loaded or unloaded"
              for name in (".init_array", ".fini_array", ".ctors", ".dtors")
              if got.get(name, 0) != expected.get(name, 0)]

@@ -13,6 +13,14 @@
 #include <string>
 #include <vector>
 
+#if defined(__SANITIZE_THREAD__)
+#define TALUS_TEST_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TALUS_TEST_TSAN 1
+#endif
+#endif
+
 namespace talus::abi {
 
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();

@@ -1,4 +1,4 @@
-/* The header alone, compiled in every dialect that it promises; the second include tests its guard. */
+/* The header alone, compiled in every dialect that it promises; twice, to test its guard. */
 #include "talus.h"
 #include "talus.h"
 

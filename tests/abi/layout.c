@@ -1,5 +1,5 @@
-/* Sizes, offsets and numbers of the ABI on LP64 and LLP64, fixed at compile time: what it must never
- * change, also where no ABI checker runs. */
+/* Sizes, offsets and numbers of the ABI on LP64 and LLP64, fixed at compile time: what it must
+ * never change, also where no ABI checker runs. */
 #include <stddef.h>
 #include <talus.h>
 

@@ -41,7 +41,7 @@ Json info_json() {
            {{"usable", threads.usable},
             {"affinity", threads.affinity},
             {"cgroup_quota", threads.quota ? Json(*threads.quota) : Json(nullptr)}}},
-          {"features", features_json()}};
+          {"backends", features_json()}};
 }
 
 std::string threads_text(const Json& threads) {
@@ -64,12 +64,12 @@ void print_text(const Json& info) {
       {"CPU targets",
        fmt::format("{}", fmt::join(info["cpu_targets"].get<std::vector<std::string>>(), ", "))},
       {"threads", threads_text(info["threads"])}};
-  for (const Json& feature : info["features"]) {
+  for (const Json& feature : info["backends"]) {
     const std::string name = feature["name"], doc = feature["doc"];
     const std::string state = feature["usable"].get<bool>()
                                   ? "usable"
                                   : "not usable: " + feature["reason"].get<std::string>();
-    rows.push_back({"feature " + name, fmt::format("{} ({})", state, doc)});
+    rows.push_back({"backend " + name, fmt::format("{} ({})", state, doc)});
   }
   fmt::print("{}", format_table(rows));
 }
