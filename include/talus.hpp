@@ -32,7 +32,9 @@
 #include <utility>
 #include <vector>
 
+// The inline namespace keeps these classes apart from the library's own in one static program.
 namespace talus {
+inline namespace v0 {
 
 // A status that is not TALUS_OK; what() is the library's text: what, where, got, expected.
 class Error : public std::runtime_error {
@@ -483,5 +485,6 @@ class Optimizer {
   std::unique_ptr<talus_optimizer, Destroy> handle_;
 };
 
+}  // namespace v0
 }  // namespace talus
 #endif

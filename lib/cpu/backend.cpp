@@ -16,8 +16,6 @@
 namespace talus {
 namespace {
 
-// Waking parked workers (20-30 us) costs about as much as updating this many chunks, 128Ki parameters.
-constexpr int64_t kSerialBelow = 8;
 constexpr int64_t kFillBytes = 1 << 20;  // one piece of fill_zero
 
 struct Context {

@@ -20,19 +20,25 @@ struct TileSum {
     for (double& x : lane) x = 0;
   }
 
-  // Adds n <= kBlock terms that start at lane 0, widened to double; whole blocks by columns, so that
-  // each vector of lanes is loaded and stored once a block.
+  // A whole block, in the order of memory: up to 16 vectors of lanes stay in registers meanwhile.
+  template <Sum kSum, class T>
+  void add_block(const T* x) {
+    constexpr int kWidth = int(kLanes<double>), kVectors = kTileLanes / kWidth;
+    constexpr int kGroup = kVectors < 16 ? kVectors : 16;
+    for (int l = 0; l < kTileLanes; l += kGroup * kWidth) {
+      Vec<double> sum[kGroup];
+      for (int k = 0; k < kGroup; ++k) sum[k] = Whole<double>().load(lane + l + k * kWidth);
+      for (int64_t row = 0; row < kBlock; row += kTileLanes)
+        for (int k = 0; k < kGroup; ++k)
+          sum[k] = add_term<kSum>(sum[k], load_f64(x + row + l + k * kWidth));
+      for (int k = 0; k < kGroup; ++k) Whole<double>().store(sum[k], lane + l + k * kWidth);
+    }
+  }
+
+  // Adds n <= kBlock terms that start at lane 0, widened to double.
   template <Sum kSum, class T>
   void add_terms(const T* x, int64_t n) {
-    if (n == kBlock) {
-      for (int64_t l = 0; l < kTileLanes; l += kLanes<double>) {
-        Vec<double> sum = Whole<double>().load(lane + l);
-        for (int64_t row = 0; row < kBlock; row += kTileLanes)
-          sum = add_term<kSum>(sum, load_f64(x + row + l));
-        Whole<double>().store(sum, lane + l);
-      }
-      return;
-    }
+    if (n == kBlock) return add_block<kSum>(x);
     for (int64_t i = 0; i < n; ++i)
       lane[i % kTileLanes] = add_term<kSum>(lane[i % kTileLanes], double(load_one(x[i])));
   }

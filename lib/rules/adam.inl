@@ -92,7 +92,9 @@ struct Adam {
       v = V(s.beta2) * v + (V(s.v_weight) * g) * g;
       V largest = v;
       if constexpr (kAmsgrad) largest = x[4] = maximum(x[4], v);
-      p = p - (V(s.step_size) * m) / (sqrt(largest) / V(s.root_bias2) + V(s.eps));
+      V root = sqrt(largest);
+      if (s.root_bias2 != 1) root = root / V(s.root_bias2);  // by 1 changes no bit, and costs
+      p = p - (V(s.step_size) * m) / (root + V(s.eps));
     }
   };
   using Variants = List<List<Update<false>>, List<Update<true>>>;

@@ -1,5 +1,5 @@
 // What the subcommands of `talus` share; each lives in the file of its name and knows the library
-// by its C ABI alone.
+// by its C ABI alone. But for bench, which looks into the core and lies in tools/bench.
 #pragma once
 #include <CLI/CLI.hpp>
 #include <talus.hpp>
@@ -11,8 +11,9 @@ namespace command {
 
 // Exit codes of the program; --help names them.
 inline constexpr int kOk = 0;
-inline constexpr int kFailure = 1;  // the library refused, or a check failed
-inline constexpr int kUsage = 2;    // the command line is not one of ours
+inline constexpr int kFailure = 1;         // the library refused, or a check failed
+inline constexpr int kUsage = 2;           // the command line is not one of ours
+inline constexpr int kNotEstablished = 3;  // a measurement that says neither yes nor no
 
 // A subcommand: its command line, and what it does once that has been read.
 struct Command {
@@ -20,6 +21,7 @@ struct Command {
   std::function<int()> run;
 };
 
+Command add_bench(CLI::App& app);
 Command add_info(CLI::App& app);
 Command add_list(CLI::App& app);
 Command add_selftest(CLI::App& app);

@@ -9,7 +9,8 @@
 namespace {
 
 constexpr const char* kFooter =
-    "Exit codes: 0 success; 1 failure (an unknown rule, a failed check); 2 wrong usage.\n"
+    "Exit codes: 0 success; 1 failure (an unknown rule, a failed check); 2 wrong usage;\n"
+    "3 a measurement that established nothing.\n"
     "Errors go to standard error; with --json standard output is one JSON document.\n"
     "Example: talus list adamw";
 
@@ -21,13 +22,14 @@ std::string version_line() {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  CLI::App app{"talus: an optimizer runtime. Shows what the library is, has and does here.",
-               "talus"};
+  CLI::App app{
+      "talus: an optimizer runtime. Shows what the library is, has and does here, how fast.",
+      "talus"};
   app.footer(kFooter);
   app.set_version_flag("--version", version_line());
   app.require_subcommand(1);
   const command::Command commands[] = {command::add_info(app), command::add_list(app),
-                                       command::add_selftest(app)};
+                                       command::add_selftest(app), command::add_bench(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,194 @@
+#include "tools/bench/step_case.h"
+
+#include <cmath>
+#include <stdexcept>
+
+#include "lib/base/rounding.h"
+#include "lib/cpu/backend.h"
+#include "lib/optimizer/group.h"
+
+namespace bench {
+
+using namespace talus;
+
+namespace {
+
+constexpr uint64_t kLine = 64;
+
+uint64_t lines(uint64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
+uint64_t bytes_as(const Preset& preset, Dtype dtype) {
+  uint64_t bytes = 0;
+  for (const PresetTensor& t : preset.tensors) bytes += lines(uint64_t(t.count * size_of(dtype)));
+  return bytes;
+}
+
+void check(const Status& status) {
+  if (!status.ok()) throw std::runtime_error(status.text());
+}
+
+// Between -1 and 1, anything but regular.
+float scattered(int64_t i) { return float(uint32_t(i) * 2654435761u >> 8) * 0x1p-23f - 1; }
+
+float param_value(int64_t i) { return scattered(i); }
+// Away from zero by much: its square, and moments of it, must stay normal in f32.
+float grad_value(int64_t i) {
+  const float x = scattered(i + 1);
+  return std::copysign(0.001f + 0.009f * std::fabs(x), x);
+}
+
+void store(float x, float* p) { *p = x; }
+void store(float x, double* p) { *p = x; }
+void store(float x, Bf16* p) { *p = to_bf16(x); }
+void store(float x, F16* p) { *p = to_f16(x); }
+
+template <class E>
+void fill_elements(void* data, int64_t n, float (*value)(int64_t)) {
+  for (int64_t i = 0; i < n; ++i) store(value(i), static_cast<E*>(data) + i);
+}
+
+void fill(void* data, Dtype dtype, int64_t n, float (*value)(int64_t)) {
+  switch (dtype) {
+    case Dtype::f32: return fill_elements<float>(data, n, value);
+    case Dtype::f64: return fill_elements<double>(data, n, value);
+    case Dtype::bf16: return fill_elements<Bf16>(data, n, value);
+    case Dtype::f16: return fill_elements<F16>(data, n, value);
+  }
+}
+
+const VariantInfo& variant_of(const Group& group) {
+  return group.rule().variants[size_t(group.variant())];
+}
+
+// What a pass carries for each element.
+struct PassBytes {
+  double counted = 0;  // read + written
+  double fetched = 0;  // by stores to lines that the pass does not read
+
+  void add(int64_t size, bool read, bool write) {
+    counted += double(size * (read + write));
+    if (write && !read) fetched += double(size);
+  }
+};
+
+PassBytes bytes_of(const PassInfo& pass, const Subject& subject) {
+  const int64_t state = size_of(compute_type(subject.param)), visible = size_of(subject.param);
+  PassBytes bytes;
+  for (const Use& use : pass.uses) {
+    int64_t size = state;
+    if (use.column == kGradient) size = size_of(subject.grad);
+    if (use.column == kValue && !subject.has_master()) size = visible;
+    bytes.add(size, use.read, use.write);
+    if (use.column == kValue && use.write && subject.has_master()) bytes.add(visible, false, true);
+  }
+  return bytes;
+}
+
+talus_allocator huge_allocator() {
+  talus_allocator allocator{};
+  allocator.struct_size = sizeof allocator;
+  allocator.alloc = [](void*, uint64_t bytes, uint64_t, void*) { return allocate_huge(bytes); };
+  allocator.release = [](void*, void* data, uint64_t, void*) { std::free(data); };
+  return allocator;
+}
+
+}  // namespace
+
+bool Subject::has_master() const { return is_16_bit(param) && master != TALUS_MASTER_NONE; }
+
+uint64_t operand_bytes(const Preset& preset, const Subject& subject) {
+  uint64_t bytes = bytes_as(preset, subject.grad);
+  if (subject.norm) return bytes;
+  bytes += bytes_as(preset, subject.param);
+  const Group group(subject.algorithm);
+  const uint64_t state = bytes_as(preset, compute_type(subject.param));
+  for (size_t k = 0; k < group.rule().slots.size(); ++k) {
+    if (!group.has_slot(int(k))) continue;
+    const bool per_element = group.rule().slots[k].shape == Shape::element;
+    bytes += per_element ? state : preset.tensors.size() * kLine;
+  }
+  return subject.has_master() ? bytes + state : bytes;
+}
+
+const RoofTable& roof_of_target() {
+  const TargetInfo* target = nullptr;
+  check(choose_cpu_target(&target));
+  const std::string_view name = target->kernels->target;
+  if (name == scalar_roof().target) return scalar_roof();
+  const RoofTable* roof = simd_roof(name);
+  if (!roof) throw std::runtime_error("no roof is compiled for this CPU target");
+  return *roof;
+}
+
+StepCase::StepCase(const Preset& preset, const Subject& subject)
+    : subject_(subject), param_count_(preset.param_count) {
+  params_ = huge_memory(bytes_as(preset, subject.param));
+  grads_ = huge_memory(bytes_as(preset, subject.grad));
+  check(Optimizer::create(subject.algorithm, &optimizer_));
+  check(optimizer_->set_setting("threads", subject.threads));
+  check(optimizer_->set_allocator(huge_allocator()));
+  add_params(preset);
+  check(optimizer_->prepare(nullptr));
+  if (!subject.norm) check(optimizer_->step(nullptr));
+  find_roofs();
+}
+
+void StepCase::add_params(const Preset& preset) {
+  std::vector<talus_param> list;
+  char *param = params_.get(), *grad = grads_.get();
+  for (const PresetTensor& t : preset.tensors) {
+    talus_param p{};
+    p.struct_size = sizeof p;
+    p.dtype = info(subject_.param).abi;
+    p.grad_dtype = info(subject_.grad).abi;
+    p.master = subject_.master;
+    p.data = param;
+    p.grad = grad;
+    p.name = t.name.c_str();
+    p.shape = t.shape.data();
+    p.ndim = int32_t(t.shape.size());
+    list.push_back(p);
+    if (!subject_.norm) fill(param, subject_.param, t.count, param_value);
+    fill(grad, subject_.grad, t.count, grad_value);
+    param += lines(uint64_t(t.count * size_of(subject_.param)));
+    grad += lines(uint64_t(t.count * size_of(subject_.grad)));
+  }
+  check(optimizer_->add_params(0, list, nullptr));
+}
+
+void StepCase::find_roofs() {
+  const RoofTable& table = roof_of_target();
+  if (subject_.norm) {
+    roofs_ = {table.read_gradients};
+    bytes_per_param_ = traffic_per_param_ = double(size_of(subject_.grad));
+    return;
+  }
+  const Group& group = optimizer_->model().group_of(0);
+  const VariantRoof passes = table.step[rule_index(group.rule())][group.variant()];
+  const int mix = mix_of(subject_.param, subject_.grad, subject_.has_master());
+  size_t pass = 0;
+  for (const PassInfo& each : variant_of(group).passes) {
+    roofs_.push_back(passes[pass++][mix]);
+    const PassBytes bytes = bytes_of(each, subject_);
+    bytes_per_param_ += bytes.counted;
+    traffic_per_param_ += bytes.counted + bytes.fetched;
+  }
+}
+
+void StepCase::work() {
+  if (!subject_.norm) return check(optimizer_->step(nullptr));
+  if (cpu_backend().measure(optimizer_->backend_context(), nullptr) != TALUS_OK)
+    throw std::runtime_error("the norm could not be measured");
+}
+
+// One group and one dtype of parameters: the plan has one launch.
+void StepCase::roof() {
+  for (const SegmentsFn function : roofs_)
+    cpu_run_region(optimizer_->backend_context(), 0, function);
+}
+
+int StepCase::busy_threads() const {
+  return param_count_ <= (kSerialBelow - 1) * kChunk ? 1 : subject_.threads;
+}
+
+}  // namespace bench

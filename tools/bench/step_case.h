@@ -1,0 +1,58 @@
+// A real step over a preset, and the roof over the same buffers, plan and threads.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/optimizer/optimizer.h"
+#include "tools/bench/memory.h"
+#include "tools/bench/preset.h"
+#include "tools/bench/roof_kernels.h"
+
+namespace bench {
+
+// What is measured of a preset; dtypes as the user named them.
+struct Subject {
+  talus::AlgorithmRef algorithm;
+  talus::Dtype param, grad;
+  int32_t master;  // TALUS_MASTER_...
+  bool norm;       // of the gradients, no step: parameters and state are never touched
+  int threads;
+
+  bool has_master() const;
+};
+
+// Of all operands that StepCase touches, each tensor on a cache line of its own.
+uint64_t operand_bytes(const Preset& preset, const Subject& subject);
+
+// Roofs of the CPU target in use. Throws where TALUS_CPU_TARGET is not to be had.
+const RoofTable& roof_of_target();
+
+class StepCase {
+ public:
+  StepCase(const Preset& preset, const Subject& subject);  // takes a first step; may throw
+
+  void work();
+  void roof();
+
+  // Read + written by one call; traffic: with the lines that a store must fetch first.
+  double bytes_per_param() const { return bytes_per_param_; }
+  double traffic_per_param() const { return traffic_per_param_; }
+  // Threads that a call keeps busy: a short list is done by the caller alone.
+  int busy_threads() const;
+  const talus::Optimizer& optimizer() const { return *optimizer_; }
+
+ private:
+  void add_params(const Preset& preset);
+  void find_roofs();
+
+  Subject subject_;
+  HugeMemory params_, grads_;
+  std::unique_ptr<talus::Optimizer> optimizer_;  // goes before the memory it points to
+  std::vector<talus::SegmentsFn> roofs_;         // of each pass
+  int64_t param_count_;
+  double bytes_per_param_ = 0, traffic_per_param_ = 0;
+};
+
+}  // namespace bench
