@@ -16,7 +16,7 @@ fi
 
 root=$(mktemp -d "${TMPDIR:-/tmp}/talus-bare.XXXXXX")
 remove_root() {
-  umount "$root/proc" "$root/sys" "$root/dev/shm" 2>/dev/null || true
+  umount "$root/proc" "$root/sys" "$root/dev/shm" "$root/dev/pts" 2>/dev/null || true
   rm -rf --one-file-system "$root"
 }
 trap remove_root EXIT
@@ -55,7 +55,9 @@ make_root() {
   apt-config dump | grep -E '^Acquire::(https?|Check-)' >"$root/etc/apt/apt.conf.d/90host" || true
   mount -t proc proc "$root/proc"
   mount -t sysfs -o ro sysfs "$root/sys"
-  mkdir -p "$root/dev/shm"
+  mkdir -p "$root/dev/shm" "$root/dev/pts"
+  mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts"
+  ln -sf pts/ptmx "$root/dev/ptmx"
   mount -t tmpfs tmpfs "$root/dev/shm"
 }
 

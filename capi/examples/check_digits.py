@@ -93,6 +93,11 @@ class Digits(unittest.TestCase):
         self.assertTrue(all(len(row.split(",")) == 4 for row in rows), rows)
 
     def test_progress_bar_on_a_terminal_only(self):
+        try:
+            [os.close(end) for end in pty.openpty()]
+        except OSError as error:
+            print(f"SKIPPED: the progress bar: {error}")  # said aloud by tools/check
+            self.skipTest(str(error))
         self.assertIn("epoch 2 of 2", on_terminal("--epochs", "2"))
         self.assertEqual(on_terminal("--epochs", "2", "--quiet"), "")
         self.assertEqual(run("--epochs", "2").stderr, "")
