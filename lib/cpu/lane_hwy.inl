@@ -17,7 +17,8 @@ struct Vec {
   friend TALUS_FN Vec operator/(Vec a, Vec b) { return hn::Div(a.raw, b.raw); }
   friend TALUS_FN auto operator>(Vec a, Vec b) { return hn::Gt(a.raw, b.raw); }
   friend TALUS_FN auto operator>=(Vec a, Vec b) { return hn::Ge(a.raw, b.raw); }
-  friend TALUS_FN auto operator!=(Vec a, Vec b) { return hn::Ne(a.raw, b.raw); }
+  // Not hn::Ne, which on x86 says that a NaN does not differ from itself.
+  friend TALUS_FN auto operator!=(Vec a, Vec b) { return hn::Not(hn::Eq(a.raw, b.raw)); }
   friend TALUS_FN Vec sqrt(Vec a) { return hn::Sqrt(a.raw); }
   friend TALUS_FN Vec abs(Vec a) { return hn::Abs(a.raw); }
 };

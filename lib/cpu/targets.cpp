@@ -13,27 +13,36 @@ namespace talus {
 namespace {
 
 #if defined(__x86_64__)
-bool has_f16c() {
-  unsigned a, b, c, d;
-  return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-}
+// cpuid by hand: the compiler's own test brings a constructor that runs when the library is loaded.
+struct CpuId {
+  unsigned leaf1_ecx = 0, leaf7_ebx = 0, saved = 0;  // saved: registers that the system keeps
 
-// What Highway's target of that name is compiled with; the builtin asks the operating system, too,
-// whether it saves the wide registers.
+  CpuId() {
+    unsigned a, b, c, d;
+    if (__get_cpuid(1, &a, &b, &c, &d)) leaf1_ecx = c;
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) leaf7_ebx = b;
+    if (leaf1_ecx & bit_OSXSAVE) asm volatile("xgetbv" : "=a"(saved), "=d"(d) : "c"(0));
+  }
+  bool has(unsigned ecx1, unsigned ebx7, unsigned registers) const {
+    return (leaf1_ecx & ecx1) == ecx1 && (leaf7_ebx & ebx7) == ebx7 &&
+           (saved & registers) == registers;
+  }
+};
+
+// What Highway's target of that name is compiled with.
 bool is_supported(Simd target) {
-  const bool ssse3 = __builtin_cpu_supports("ssse3");
-  const bool sse4 = ssse3 && __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("aes") &&
-                    __builtin_cpu_supports("pclmul");
-  const bool avx2 = sse4 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                    __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && has_f16c();
-  const bool avx3 = avx2 && __builtin_cpu_supports("avx512f") &&
-                    __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-                    __builtin_cpu_supports("avx512bw");
+  constexpr unsigned kSse4 = bit_SSSE3 | bit_SSE4_2 | bit_AES | bit_PCLMUL;
+  constexpr unsigned kAvx2 = kSse4 | bit_AVX | bit_FMA | bit_F16C;
+  constexpr unsigned kAvx2Leaf7 = bit_AVX2 | bit_BMI | bit_BMI2;
+  constexpr unsigned kAvx3Leaf7 =
+      kAvx2Leaf7 | bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
+  constexpr unsigned kYmm = 0x6, kZmm = 0xe6;  // XCR0
+  const CpuId cpu;
   switch (target) {
-    case Simd::ssse3: return ssse3;
-    case Simd::sse4: return sse4;
-    case Simd::avx2: return avx2;
-    case Simd::avx3: return avx3;
+    case Simd::ssse3: return cpu.has(bit_SSSE3, 0, 0);
+    case Simd::sse4: return cpu.has(kSse4, 0, 0);
+    case Simd::avx2: return cpu.has(kAvx2, kAvx2Leaf7, kYmm);
+    case Simd::avx3: return cpu.has(kAvx2, kAvx3Leaf7, kZmm);
     default: return false;
   }
 }
