@@ -70,17 +70,17 @@ inside() {
 
 # A bundle needs no trust in who owns the checkout.
 copy_head() {
-  git -c safe.directory="$PWD" bundle create -q "$root/root/talus.bundle" HEAD
-  git -c advice.detachedHead=false clone -q "$root/root/talus.bundle" "$root/root/talus"
+  git -c safe.directory="$PWD" bundle create -q "$root/srv/talus.bundle" HEAD
+  git -c advice.detachedHead=false clone -q "$root/srv/talus.bundle" "$root/srv/talus"
 }
 
 tools/setup --bare
 apt-get -q update >/dev/null 2>&1 || true  # the mirror is read from its lists
 make_root
 copy_head
-if ! inside /root/talus/tools/demo; then
+if ! inside /srv/talus/tools/demo; then
   echo "  FAILED: tools/demo in a bare Debian"
   echo "0 passed, 1 failed"
   exit 1
 fi
-inside /root/talus/tools/check
+inside /srv/talus/tools/check
