@@ -99,15 +99,15 @@ class Tree:
 
     def reaches(self, start, prefixes):
         """Whether `start` or anything that it includes lies under one of the prefixes."""
-        seen, todo = {start}, [start]
-        while todo:
-            path = todo.pop()
+        seen, open_paths = {start}, [start]
+        while open_paths:
+            path = open_paths.pop()
             if path.startswith(prefixes):
                 return True
             for _, _, _, target in self.includes.get(path, ()):
                 if target and target not in seen:
                     seen.add(target)
-                    todo.append(target)
+                    open_paths.append(target)
         return False
 
 
