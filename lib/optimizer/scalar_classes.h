@@ -28,7 +28,6 @@ class ScalarClasses {
 
   std::span<const ScalarClass> classes() const { return classes_; }
   bool any_member() const { return live_ > 0; }
-  int64_t live_count() const { return live_; }
   bool any_first() const;  // a class whose next step is its first
   void count_step();
 
