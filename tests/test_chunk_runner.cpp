@@ -54,6 +54,17 @@ TEST_CASE("each chunk runs exactly once over many runs that follow each other at
   }
 }
 
+TEST_CASE("each chunk runs exactly once over many runs of changing sizes") {
+  for (int threads : {2, 3, 8}) {
+    ChunkRunner runner;
+    runner.configure(threads, nullptr, nullptr);
+    for (int run = 0; run < 3000; ++run) {
+      INFO("threads " << threads << ", run " << run);
+      REQUIRE(run_fault(runner, run * 37 % 101) == "");
+    }
+  }
+}
+
 TEST_CASE("each chunk runs exactly once where runs are apart and workers have parked") {
   ChunkRunner runner;
   runner.configure(3, nullptr, nullptr);

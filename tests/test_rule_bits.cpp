@@ -95,7 +95,7 @@ void count_tasks(void* user, int64_t count, talus_task task, void* context) {
 TEST_CASE("any number of threads gives the same bits") {
   for (const HyperSet& set : kSets) {
     const Trained one = trained(set, [](Trained& run) { run.optimizer.setting("threads", 1); });
-    for (int threads : {2, 3, 7, 0}) {
+    for (int threads : {2, 3, 8, 0}) {
       INFO(set.algorithm << ", threads " << threads);
       const Trained many =
           trained(set, [&](Trained& run) { run.optimizer.setting("threads", threads); });
