@@ -7,22 +7,22 @@ void begin_segment(const PassCall& call, const BeginRow& row, const Segment& g, 
   const ColumnView& param = table.column[kValue];
   alignas(64) T value[kBlock], constant[kBlock];
   for (int64_t i = g.begin, end = g.begin + g.count; i < end; i += kBlock) {
-    const int64_t n = end - i < kBlock ? end - i : kBlock;
+    const int64_t n = end - i < kBlock ? end - i : kBlock, left = table.count[g.tensor] - i;
     const ColumnView& hidden = table.column[kHidden];
     if (hidden.data[g.tensor] && !table.hidden_given[g.tensor]) {
-      load_block(param.data[g.tensor], param.dtype[g.tensor], i, n, value);
-      store_block(hidden.data[g.tensor], hidden.dtype[g.tensor], i, n, value);
+      load_block(param.data[g.tensor], param.dtype[g.tensor], i, n, left, value);
+      store_block(hidden.data[g.tensor], hidden.dtype[g.tensor], i, n, left, value);
     }
     const int value_column = column_of(table, g.tensor, kValue);
     load_block(table.column[value_column].data[g.tensor],
-               table.column[value_column].dtype[g.tensor], i, n, value);
+               table.column[value_column].dtype[g.tensor], i, n, left, value);
     for (int k = 0; k < slot_count; ++k) {
       const ColumnView& c = table.column[kFirstSlot + k];
       const bool per_tensor = call.slots[k].shape == Shape::tensor;
       if (!c.data[g.tensor] || (per_tensor && i > 0)) continue;
       for (T& x : constant) x = T(row.initial[k]);
       const bool copies = row.copies_param >> k & 1;
-      store_block(c.data[g.tensor], c.dtype[g.tensor], i, per_tensor ? 1 : n,
+      store_block(c.data[g.tensor], c.dtype[g.tensor], i, per_tensor ? 1 : n, per_tensor ? 1 : left,
                   copies ? value : constant);
     }
   }

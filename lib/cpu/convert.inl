@@ -22,45 +22,65 @@ inline constexpr bool kHasVectorForm = sizeof(Half) == 2 && sizeof(T) == 4 &&
                                        (TALUS_F16C || kDtypeOf<Half> == Dtype::bf16);
 
 template <class From, class T>
-void load_elements(const From* from, int64_t n, T* to) {
+TALUS_FN void load_some(const From* from, int64_t n, T* to) {
   int64_t i = 0;
   if constexpr (kHasVectorForm<From, T>)
     for (; i + kLanes<float> <= n; i += kLanes<float>)
       Whole<float>().store(widen_vector(from + i), to + i);
   for (; i < n; ++i) to[i] = T(load_one(from[i]));
 }
+template <class From, class T>
+void load_elements(const From* from, int64_t n, int64_t left, T* to) {
+  int64_t i = 0;
+  for (; i + kAsk <= n; i += kAsk) {
+    prefetch(from + i, left - i);
+    load_some(from + i, kAsk, to + i);
+  }
+  load_some(from + i, n - i, to + i);
+}
 template <class T, class To>
-void store_elements(const T* from, int64_t n, To* to) {
+TALUS_FN void store_some(const T* from, int64_t n, To* to) {
   int64_t i = 0;
   if constexpr (kHasVectorForm<To, T>)
     for (; i + kLanes<float> <= n; i += kLanes<float>)
       narrow_vector(Whole<float>().load(from + i), to + i);
   for (; i < n; ++i) store_one(from[i], to + i);
 }
+template <class T, class To>
+void store_elements(const T* from, int64_t n, int64_t left, To* to) {
+  int64_t i = 0;
+  for (; i + kAsk <= n; i += kAsk) {
+    prefetch(to + i, left - i);
+    store_some(from + i, kAsk, to + i);
+  }
+  store_some(from + i, n - i, to + i);
+}
 
-// Elements [i, i + n) of a tensor as T = float or double.
+// Elements [i, i + n) of a tensor as T = float or double; `left`: elements from i to its end.
 template <class T>
-[[gnu::noinline]] void load_block(void* data, Dtype dtype, int64_t i, int64_t n, T* to) {
+[[gnu::noinline]] void load_block(void* data, Dtype dtype, int64_t i, int64_t n, int64_t left,
+                                  T* to) {
   switch (dtype) {
-    case Dtype::f32: return load_elements(at<float>(data, i), n, to);
-    case Dtype::bf16: return load_elements(at<Bf16>(data, i), n, to);
-    case Dtype::f16: return load_elements(at<F16>(data, i), n, to);
-    case Dtype::f64: return load_elements(at<double>(data, i), n, to);
+    case Dtype::f32: return load_elements(at<float>(data, i), n, left, to);
+    case Dtype::bf16: return load_elements(at<Bf16>(data, i), n, left, to);
+    case Dtype::f16: return load_elements(at<F16>(data, i), n, left, to);
+    case Dtype::f64: return load_elements(at<double>(data, i), n, left, to);
   }
 }
 
 // Rounds once. f32 is never stored as f64, and f64 as f64 or f32 only: 16 bits would be reached by
 // rounding twice. Such mixes are refused when a parameter is added.
 template <class T>
-[[gnu::noinline]] void store_block(void* data, Dtype dtype, int64_t i, int64_t n, const T* from) {
+[[gnu::noinline]] void store_block(void* data, Dtype dtype, int64_t i, int64_t n, int64_t left,
+                                   const T* from) {
   if constexpr (sizeof(T) == 8) {
-    if (dtype == Dtype::f64) return store_elements(from, n, at<double>(data, i));
-    return store_elements(from, n, at<float>(data, i));
+    if (dtype == Dtype::f64) return store_elements(from, n, left, at<double>(data, i));
+    return store_elements(from, n, left, at<float>(data, i));
   } else {
     switch (dtype) {
-      case Dtype::f32: return store_elements(from, n, at<float>(data, i));
-      case Dtype::bf16: return store_elements(from, n, at<Bf16>(data, i));
-      case Dtype::f16: return store_elements(from, n, at<F16>(data, i));
+      case Dtype::f32: return store_elements(from, n, left, at<float>(data, i));
+      case Dtype::bf16: return store_elements(from, n, left, at<Bf16>(data, i));
+      case Dtype::f16: return store_elements(from, n, left, at<F16>(data, i));
       case Dtype::f64: return;
     }
   }

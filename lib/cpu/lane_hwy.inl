@@ -23,6 +23,22 @@ struct Vec {
   friend TALUS_FN Vec abs(Vec a) { return hn::Abs(a.raw); }
 };
 
+// a / divisor, one divisor for all elements, where the quotient is not subnormal. f32 goes through a
+// product in double, which leaves the divider to the divisions that need it (AdamW in cache: 0.69 to
+// 0.52 ns/param, 2-core Intel Xeon, 2026-11-30). It is the same number: two errors of at most 2^-53
+// stay under 2^-51, and no quotient of two 24-bit numbers lies nearer than 2^-49 to the middle
+// between two floats, nor on it.
+TALUS_FN Vec<float> quotient(Vec<float> a, float divisor) {
+  using D = Vec<float>::D;
+  const hn::Half<D> half;
+  const Vec<double> inverse(1 / double(divisor));
+  const auto scaled = [&](hn::Vec<hn::Half<D>> x) {
+    return hn::DemoteTo(half, hn::Mul(hn::PromoteTo(Vec<double>::D(), x), inverse.raw));
+  };
+  return hn::Combine(D(), scaled(hn::UpperHalf(half, a.raw)), scaled(hn::LowerHalf(half, a.raw)));
+}
+TALUS_FN Vec<double> quotient(Vec<double> a, double divisor) { return a / Vec<double>(divisor); }
+
 template <class T>
 TALUS_FN Vec<T> select(hn::Mask<typename Vec<T>::D> yes, Vec<T> a, Vec<T> b) {
   return hn::IfThenElse(yes, a.raw, b.raw);

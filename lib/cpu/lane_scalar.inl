@@ -4,6 +4,10 @@
 TALUS_FN float sqrt(float x) { return __builtin_sqrtf(x); }
 TALUS_FN double sqrt(double x) { return __builtin_sqrt(x); }
 template <class T>
+TALUS_FN T quotient(T a, T divisor) {
+  return a / divisor;
+}
+template <class T>
 TALUS_FN T select(bool yes, T a, T b) {
   return yes ? a : b;
 }

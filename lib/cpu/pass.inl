@@ -8,7 +8,8 @@
 template <class Pass, class T>
 struct Operands {
   T* use[Pass::kUseCount];
-  T* term[Pass::kSumCount + 1];  // + 1: an array has at least one element
+  int64_t left[Pass::kUseCount];  // elements to the end of the tensor; staged: 0. See prefetch()
+  T* term[Pass::kSumCount + 1];   // + 1: an array has at least one element
 };
 
 // Class-wide and part-wide values, by value into the loop: vector stores may alias anything, so a
@@ -37,6 +38,11 @@ TALUS_FN void update_lanes(const Uniform<Rule, T>& u, Access access, int64_t i,
 template <class Rule, class Pass, class T>
 TALUS_FN void update_span(const Uniform<Rule, T> u, int64_t n, const Operands<Pass, T> at) {
   int64_t i = 0;
+  for (; i + kAsk <= n; i += kAsk) {
+    for (int k = 0; k < Pass::kUseCount; ++k) prefetch(at.use[k] + i, at.left[k] - i);
+    for (int64_t j = i; j < i + kAsk; j += kLanes<T>)
+      update_lanes<Rule, Pass>(u, Whole<T>(), j, at);
+  }
   for (; i + kLanes<T> <= n; i += kLanes<T>) update_lanes<Rule, Pass>(u, Whole<T>(), i, at);
 #if TALUS_MASKED_TAIL
   if (i < n) update_lanes<Rule, Pass>(u, FirstN<T>(n - i), i, at);
@@ -59,13 +65,14 @@ template <class Rule, class Pass, class T>
   TileSum tile[Pass::kSumCount + 1];
   Operands<Pass, T> at_block;
   for (int64_t i = g.begin, end = g.begin + g.count; i < end; i += kBlock) {
-    const int64_t n = end - i < kBlock ? end - i : kBlock;
+    const int64_t n = end - i < kBlock ? end - i : kBlock, left = table.count[g.tensor] - i;
     for (int k = 0; k < Pass::kUseCount; ++k) {
       const ColumnView& c = table.column[column_of(table, g.tensor, Pass::kUses[k].column)];
       const Dtype dtype = c.dtype[g.tensor];
       at_block.use[k] = dtype == kDtypeOf<T> ? at<T>(c.data[g.tensor], i) : block[k];
+      at_block.left[k] = dtype == kDtypeOf<T> ? left : 0;
       if (dtype != kDtypeOf<T> && Pass::kUses[k].read)
-        load_block(c.data[g.tensor], dtype, i, n, block[k]);
+        load_block(c.data[g.tensor], dtype, i, n, left, block[k]);
     }
     for (int k = 0; k < Pass::kSumCount; ++k) at_block.term[k] = term[k];
     update_span<Rule, Pass, T>(u, n, at_block);
@@ -74,10 +81,10 @@ template <class Rule, class Pass, class T>
       const int column = column_of(table, g.tensor, Pass::kUses[k].column);
       const ColumnView& c = table.column[column];
       if (c.dtype[g.tensor] != kDtypeOf<T>)
-        store_block(c.data[g.tensor], c.dtype[g.tensor], i, n, block[k]);
+        store_block(c.data[g.tensor], c.dtype[g.tensor], i, n, left, block[k]);
       if (column == kHidden) {  // the visible parameter is the master's rounded copy
         const ColumnView& visible = table.column[kValue];
-        store_block(visible.data[g.tensor], visible.dtype[g.tensor], i, n, at_block.use[k]);
+        store_block(visible.data[g.tensor], visible.dtype[g.tensor], i, n, left, at_block.use[k]);
       }
     }
     if constexpr (Pass::kSumCount > 0) {
@@ -98,8 +105,10 @@ TALUS_FN void update_segment(const Uniform<Rule, T>& u, const PassCall& call, co
   if (Pass::kSumCount > 0 || table.path[g.tensor] == Path::staged)
     return update_staged<Rule, Pass, T>(u, call, g);
   Operands<Pass, T> operands;
-  for (int k = 0; k < Pass::kUseCount; ++k)
+  for (int k = 0; k < Pass::kUseCount; ++k) {
     operands.use[k] = at<T>(table.column[Pass::kUses[k].column].data[g.tensor], g.begin);
+    operands.left[k] = table.count[g.tensor] - g.begin;
+  }
   update_span<Rule, Pass, T>(u, g.count, operands);
 }
 

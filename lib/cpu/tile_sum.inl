@@ -13,34 +13,47 @@ TALUS_FN V add_term(V lane, V x) {
   if constexpr (kSum == Sum::largest) return maximum(lane, abs(x));
 }
 
+template <Sum kSum, class V>
+TALUS_FN V join(V a, V b) {
+  if constexpr (kSum == Sum::largest) return maximum(a, b);
+  return a + b;
+}
+
 struct TileSum {
+  static constexpr int kWidth = int(kLanes<double>), kVectors = kTileLanes / kWidth;
+
   alignas(64) double lane[kTileLanes];
 
   TALUS_FN void clear() {
     for (double& x : lane) x = 0;
   }
 
-  // A whole block, in the order of memory: up to 16 vectors of lanes stay in registers meanwhile.
+  // Whole rounds of lanes, in the order of memory: up to 16 vectors of lanes stay in registers
+  // meanwhile.
   template <Sum kSum, class T>
-  void add_block(const T* x) {
-    constexpr int kWidth = int(kLanes<double>), kVectors = kTileLanes / kWidth;
+  void add_rounds(const T* x, int64_t n, int64_t left) {
     constexpr int kGroup = kVectors < 16 ? kVectors : 16;
     for (int l = 0; l < kTileLanes; l += kGroup * kWidth) {
       Vec<double> sum[kGroup];
       for (int k = 0; k < kGroup; ++k) sum[k] = Whole<double>().load(lane + l + k * kWidth);
-      for (int64_t row = 0; row < kBlock; row += kTileLanes)
+      for (int64_t row = 0; row < n; row += kTileLanes) {
+        for (int k = 0; k < kGroup * kWidth; k += kAsk)
+          prefetch(x + row + l + k, left - row - l - k);
         for (int k = 0; k < kGroup; ++k)
           sum[k] = add_term<kSum>(sum[k], load_f64(x + row + l + k * kWidth));
+      }
       for (int k = 0; k < kGroup; ++k) Whole<double>().store(sum[k], lane + l + k * kWidth);
     }
   }
 
-  // Adds n <= kBlock terms that start at lane 0, widened to double.
+  // Adds n terms that start at lane 0, widened to double. `left`: as prefetch() asks; 0: they lie in
+  // a cache.
   template <Sum kSum, class T>
-  void add_terms(const T* x, int64_t n) {
-    if (n == kBlock) return add_block<kSum>(x);
-    for (int64_t i = 0; i < n; ++i)
-      lane[i % kTileLanes] = add_term<kSum>(lane[i % kTileLanes], double(load_one(x[i])));
+  void add_terms(const T* x, int64_t n, int64_t left = 0) {
+    const int64_t whole = n / kTileLanes * kTileLanes;
+    add_rounds<kSum>(x, whole, left);
+    for (int64_t i = whole; i < n; ++i)
+      lane[i - whole] = add_term<kSum>(lane[i - whole], double(load_one(x[i])));
   }
 
   template <class T>
@@ -54,11 +67,17 @@ struct TileSum {
   }
 
   // Folds the lanes 64, 32, ... 1 apart.
-  double total(Sum sum) {
-    for (int width = kTileLanes / 2; width > 0; width /= 2)
-      for (int l = 0; l < width; ++l)
-        lane[l] =
-            sum == Sum::largest ? maximum(lane[l], lane[l + width]) : lane[l] + lane[l + width];
+  template <Sum kSum>
+  double fold() {
+    int width = kTileLanes / 2;
+    for (; width >= kWidth; width /= 2)
+      for (int l = 0; l < width; l += kWidth)
+        Whole<double>().store(
+            join<kSum>(Whole<double>().load(lane + l), Whole<double>().load(lane + l + width)),
+            lane + l);
+    for (; width > 0; width /= 2)
+      for (int l = 0; l < width; ++l) lane[l] = join<kSum>(lane[l], lane[l + width]);
     return lane[0];
   }
+  double total(Sum sum) { return sum == Sum::largest ? fold<Sum::largest>() : fold<Sum::plain>(); }
 };

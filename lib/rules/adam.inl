@@ -92,8 +92,7 @@ struct Adam {
       v = V(s.beta2) * v + (V(s.v_weight) * g) * g;
       V largest = v;
       if constexpr (kAmsgrad) largest = x[4] = maximum(x[4], v);
-      V root = sqrt(largest);
-      if (s.root_bias2 != 1) root = root / V(s.root_bias2);  // by 1 changes no bit, and costs
+      const V root = quotient(sqrt(largest), s.root_bias2);
       p = p - (V(s.step_size) * m) / (root + V(s.eps));
     }
   };

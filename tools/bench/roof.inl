@@ -94,15 +94,30 @@ TALUS_FN void roof_lanes(const R& to, Access access, int64_t i, typename Access:
   if constexpr (R::kWritesNothing) seen = larger(seen, x);
 }
 
+// What helps the case helps its roof.
+template <class R>
+TALUS_FN void prefetch_streams(const R& to, int64_t i, int64_t left) {
+  if constexpr (R::reads(kGradient)) prefetch(to.gradient + i, left);
+  if constexpr (R::reads(kValue) || R::writes(kValue)) prefetch(to.value + i, left);
+  if constexpr (R::writes(kValue) && R::kHasMaster) prefetch(to.visible + i, left);
+  for (int k = 0; k < kMaxSlots; ++k)
+    if (R::reads(kFirstSlot + k) || R::writes(kFirstSlot + k)) prefetch(to.slot[k] + i, left);
+}
+
 // Returns the largest value seen where nothing is stored, so that no read can be left out.
 template <class R>
-TALUS_FN typename R::Compute roof_span(const R to, int64_t n) {
+TALUS_FN typename R::Compute roof_span(const R to, int64_t n, int64_t left) {
   using T = typename R::Compute;
   Vec<T> seen(T(0));
   T last(0);
   int64_t i = 0;
-  if constexpr (R::kVectors)
+  if constexpr (R::kVectors) {
+    for (; i + kAsk <= n; i += kAsk) {
+      prefetch_streams(to, i, left - i);
+      for (int64_t j = i; j < i + kAsk; j += kLanes<T>) roof_lanes(to, WholeLanes<T>(), j, seen);
+    }
     for (; i + kLanes<T> <= n; i += kLanes<T>) roof_lanes(to, WholeLanes<T>(), i, seen);
+  }
 #if TALUS_MASKED_TAIL
   if constexpr (R::kMaskedTail)
     if (i < n) {
@@ -132,7 +147,7 @@ void roof_segments(const PassCall& call, const Segment* first, const Segment* la
     for (int k = 0; k < kMaxSlots; ++k)
       if (R::reads(kFirstSlot + k) || R::writes(kFirstSlot + k))
         to.slot[k] = at<typename R::Compute>(data(kFirstSlot + k), g->begin);
-    const auto seen = roof_span(to, g->count);
+    const auto seen = roof_span(to, g->count, table.count[g->tensor] - g->begin);
     if constexpr (R::kWritesNothing) *call.partial(0, g->tensor, g->begin / kTile) = double(seen);
   }
 }

@@ -8,6 +8,7 @@
 #include "lib/cpu/lane_hwy.inl"
 #endif
 #include "lib/cpu/lane_arithmetic.inl"
+#include "lib/cpu/prefetch.inl"
 #include "lib/cpu/convert.inl"
 #include "lib/rules/numbered.inl"
 #include "tools/bench/roof.inl"
