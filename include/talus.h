@@ -208,7 +208,9 @@ TALUS_API talus_status talus_get(const talus_optimizer *opt, int32_t group, cons
  *   "threads"         most threads of a step, the caller's included; 0: as many as this process may
  *                     use. Never changes a result.
  *   "stats"           1: measure the norm of the gradients in each step (one more read of them)
- *   "check_pointers"  0: bind calls skip the search for overlaps with other tensors */
+ *   "check_pointers"  0: bind calls skip the search for overlaps with other tensors
+ *   "chunk_tiles"     most work that a thread takes at once, in tiles of 4,096 elements. Never
+ *                     changes a result. */
 TALUS_API talus_status talus_set_setting(talus_optimizer *opt, const char *name, double value);
 TALUS_API talus_status talus_get_setting(const talus_optimizer *opt, const char *name,
                                          double *value);
