@@ -174,17 +174,48 @@ def check_rule():
 
 
 def check_selftest():
-    text, _ = run("selftest")
-    report = read_json("selftest")
-    expect_width(text, "talus selftest")
+    os.environ.pop("TALUS_CPU_TARGET", None)  # chosen below
     names = [entry["name"] for entry in read_json("list")]
-    expect([entry["name"] for entry in report["algorithms"]], names, "algorithms tested")
+    usable = read_json("info")["cpu_targets"]
+    report = read_json("selftest")
+    expect([target["name"] for target in report["targets"]], usable[::-1], "targets tested")
+    expect(report["algorithms"], names, "algorithms tested")
     expect(report["failed"], 0, "failed checks")
-    counts = [entry["checks"] for entry in report["algorithms"]]
-    expect(report["checks"], sum(counts), "sum of checks")
-    lines = text.splitlines()
-    expect(lines[-1], f"selftest: {report['checks']} checks passed", "last line of selftest")
-    expect([line.split()[0] for line in lines[:-1]], names, "lines of selftest")
+    expect(report["checks"], sum(target["checks"] for target in report["targets"]), "sum of checks")
+    # A mix of dtypes and a setup is one check for each other way to run it: threads by chunks, and
+    # the host's loop.
+    least = (report["setups"] * report["dtype_mixes"] *
+             (len(report["threads"]) * len(report["chunk_elements"]) + 1))
+    for target in report["targets"]:
+        expect(target["compared_with"], None if target["name"] == "scalar" else "scalar", "reference")
+        more = report["setups"] * report["dtype_mixes"] * (target["name"] != "scalar")
+        if target["checks"] <= least + more:
+            sys.exit(f"checks of {target['name']}: got {target['checks']}, expected > {least + more}")
+    for name in ("scalar", "avx2"):
+        if name in usable:
+            check_selftest_of(name, report)
+        else:
+            print(f"not tested: a selftest of {name} alone, for this CPU has none")
+    out, err = run("selftest", code=1, environment={"TALUS_CPU_TARGET": "nonsense"})
+    expect(out, "", "stdout of selftest with an unknown TALUS_CPU_TARGET")
+    expect_in('"nonsense"', err, "stderr of selftest with an unknown TALUS_CPU_TARGET")
+
+
+def check_selftest_of(name, full):
+    """With TALUS_CPU_TARGET, the same checks of one target, against the scalar lane."""
+    text, _ = run("selftest", environment={"TALUS_CPU_TARGET": name})
+    expect_width(text, f"talus selftest of {name}")
+    checks = [target["checks"] for target in full["targets"] if target["name"] == name][0]
+    lines = [words(line) for line in text.splitlines()]
+    expect(lines[-1], f"selftest: {checks} checks passed", f"last line of selftest of {name}")
+    rows = lines[lines.index("CPU target checks failed") + 1:]
+    told = [row for row in rows if row.startswith(f"{name} {checks} 0 ") and "in use" in row]
+    expect(len(told), 1, f"rows of {name} in\n{text}")
+    expect(any(row.startswith("scalar 0 0 only") for row in rows), name != "scalar",
+           f"a row of the reference beside {name}")
+    for part in (", ".join(full["algorithms"]), f"{full['setups']} setups", "1, 2, 3, 8",
+                 f"{full['dtype_mixes']} mixes of dtypes"):
+        expect_in(part, words(text), f"talus selftest of {name}")
 
 
 def check_errors():
