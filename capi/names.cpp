@@ -46,14 +46,17 @@ Named feature(std::string_view, int32_t i) {
   return i == 0 ? Named{"cpu", "tensors in the memory of the process"} : Named{};
 }
 
-// The one in use comes first.
-Named cpu_target(std::string_view, int32_t i) {
-  const TargetInfo* chosen = nullptr;
-  if (!choose_cpu_target(&chosen).ok()) return {};
-  if (i == 0) return {chosen->kernels->target, chosen->doc};
-  for (const TargetInfo& target : cpu_targets())
-    if (&target != chosen && --i == 0) return {target.kernels->target, target.doc};
-  return {};
+Named usable_target(std::string_view, int32_t i) {
+  if (i >= int32_t(cpu_targets().size())) return {};
+  const TargetInfo& target = cpu_targets()[size_t(i)];
+  return {target.kernels->target, target.doc};
+}
+
+Named target_in_use(std::string_view, int32_t i) {
+  const TargetInfo* target = nullptr;
+  const char* why = nullptr;
+  if (i > 0 || !choose_cpu_target(&target, &why).ok()) return {};
+  return {target->kernels->target, why};
 }
 
 Named list_name(std::string_view, int32_t i);
@@ -66,7 +69,8 @@ constexpr NameList kLists[] = {
     {"slots/", "state of an algorithm, which follows the slash", slot_of},
     {"settings", "of a whole optimizer", setting},
     {"features", "of this build", feature},
-    {"cpu_targets", "instruction sets usable here, the one in use first", cpu_target},
+    {"cpu_targets", "instruction sets usable here, strongest first", usable_target},
+    {"cpu_target", "the one in use", target_in_use},
     {"lists", "of names", list_name},
 };
 
@@ -168,12 +172,13 @@ const char* talus_name_doc(const char* list, const char* name) {
 }
 
 int32_t talus_has_feature(const char* name) {
-  if (name && std::strcmp(name, "cpu") == 0) return 1;
-  guarded(__func__, [&] {
+  const talus_status status = guarded(__func__, [&] {
+    const TargetInfo* target = nullptr;
+    if (name && std::strcmp(name, "cpu") == 0) return choose_cpu_target(&target);
     return failure(TALUS_E_NAME, "talus_has_feature: this build has no feature %s, expected: cpu",
                    quoted(name ? name : "NULL").c_str());
   });
-  return 0;
+  return status == TALUS_OK;
 }
 
 int32_t talus_hyper_count(const char* owner) {

@@ -31,7 +31,7 @@
  *            whatever rounding mode or flush-to-zero the calling thread has set; that setting is
  *            restored before the call returns.
  * quiet      the library never prints, aborts, exits, throws or installs a signal handler. Variables
- *            named TALUS_* are read at the first talus_create.
+ *            named TALUS_* are read once, at the first talus_create or question for "cpu_target".
  */
 #ifndef TALUS_H
 #define TALUS_H
@@ -72,7 +72,9 @@ TALUS_API const char *talus_build_info(void);
  *   "slots/adamw"  the state of one algorithm (or alias), also what only some settings need
  *   "settings"     of a whole optimizer, see talus_set_setting
  *   "features"     of this build, see talus_has_feature
- *   "cpu_targets"  instruction sets usable on this machine; the first is the one in use
+ *   "cpu_targets"  instruction sets usable on this machine, strongest first
+ *   "cpu_target"   the one of them in use, and as its line why it was chosen; empty where the
+ *                  variable TALUS_CPU_TARGET names none of them
  *   "lists"        the names above, but for "slots/..."
  * talus_name_count returns -1 for an unknown list; talus_name_at NULL for an unknown list or an i
  * that is not in 0 .. count-1. */
@@ -206,7 +208,9 @@ TALUS_API talus_status talus_get(const talus_optimizer *opt, int32_t group, cons
  *   "threads"         most threads of a step, the caller's included; 0: as many as this process may
  *                     use. Never changes a result.
  *   "stats"           1: measure the norm of the gradients in each step (one more read of them)
- *   "check_pointers"  0: bind calls skip the search for overlaps with other tensors */
+ *   "check_pointers"  0: bind calls skip the search for overlaps with other tensors
+ *   "chunk_tiles"     most work that a thread takes at once, in tiles of 4,096 elements. Never
+ *                     changes a result. */
 TALUS_API talus_status talus_set_setting(talus_optimizer *opt, const char *name, double value);
 TALUS_API talus_status talus_get_setting(const talus_optimizer *opt, const char *name,
                                          double *value);

@@ -65,14 +65,15 @@ TEST_CASE("abi: the fixed lists name what the header says") {
   std::set<std::string> lists;
   for (int32_t i = 0; i < talus_name_count("lists"); ++i) lists.insert(talus_name_at("lists", i));
   for (const char* list :
-       {"algorithms", "aliases", "settings", "features", "cpu_targets", "lists"}) {
+       {"algorithms", "aliases", "settings", "features", "cpu_targets", "cpu_target", "lists"}) {
     CAPTURE(list);
     CHECK(lists.count(list) == 1);
   }
   std::set<std::string> settings;
   for (int32_t i = 0; i < talus_name_count("settings"); ++i)
     settings.insert(talus_name_at("settings", i));
-  for (const char* name : {"threads", "stats", "check_pointers"}) CHECK(settings.count(name) == 1);
+  for (const char* name : {"threads", "stats", "check_pointers", "chunk_tiles"})
+    CHECK(settings.count(name) == 1);
   CHECK(talus_name_count("slots/adamw") == talus_name_count("slots/adam"));
   CHECK(talus_name_count("cpu_targets") >= 1);
 }
@@ -270,6 +271,9 @@ TEST_CASE("abi: settings refuse NULL, unknown names and values out of range") {
   for (const char* flag : {"stats", "check_pointers"})
     for (const double bad : {-1.0, 0.5, 2.0, kNaN})
       refused(opt, TALUS_E_RANGE, {flag}, [&] { return talus_set_setting(opt, flag, bad); });
+  for (const double bad : {0.0, 1.5, 65537.0, kNaN})
+    refused(opt, TALUS_E_RANGE, {"chunk_tiles"},
+            [&] { return talus_set_setting(opt, "chunk_tiles", bad); });
   CHECK(value == -7);
 }
 

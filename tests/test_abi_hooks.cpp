@@ -196,6 +196,34 @@ TEST_CASE("abi: a loop of the host runs each task once, on the stepping thread's
   }
 }
 
+TEST_CASE("abi: chunk_tiles decides how far a tensor is divided, also between steps, never a bit") {
+  const talus_parallel_for run = [](void* user, int64_t count, talus_task task, void* context) {
+    *static_cast<int64_t*>(user) = count;
+    for (int64_t i = 0; i < count; ++i) task(context, i);
+  };
+  struct Case {
+    double chunk_tiles;
+    int64_t chunks;  // of the 74 tiles; one chunk is no work for a loop
+  };
+  Large expected, tensor;
+  Handle reference("adamw"), opt("adamw");
+  int64_t count = 0;
+  REQUIRE(talus_set_setting(reference, "threads", 1) == TALUS_OK);
+  REQUIRE(talus_set_setting(opt, "threads", 256) == TALUS_OK);
+  REQUIRE(talus_set_parallel_for(opt, run, &count) == TALUS_OK);
+  expected.add_to(reference);
+  tensor.add_to(opt);
+  for (const Case& each : {Case{1, 74}, Case{4, 19}, Case{73, 2}, Case{65536, 0}, Case{1, 74}}) {
+    CAPTURE(each.chunk_tiles);
+    count = 0;
+    REQUIRE(talus_set_setting(opt, "chunk_tiles", each.chunk_tiles) == TALUS_OK);
+    REQUIRE(talus_step(opt, nullptr) == TALUS_OK);
+    REQUIRE(talus_step(reference, nullptr) == TALUS_OK);
+    CHECK(count == each.chunks);
+    CHECK(std::memcmp(tensor.data.data(), expected.data.data(), tensor.data.size() * 4) == 0);
+  }
+}
+
 TEST_CASE("abi: an allocator that refuses at any call leaves a handle that goes on, same bits") {
   const auto train = [](Heap& heap, Model& model, int* failures) {
     Handle opt("adamw");

@@ -263,7 +263,11 @@ TEST_CASE("trap 60: the active instruction set can be asked for, and scalar is a
   Handle opt("sgd");
   REQUIRE(talus_name_count("cpu_targets") >= 1);
   CHECK(is_listed("cpu_targets", "scalar"));
+  REQUIRE(talus_name_count("cpu_target") == 1);
+  const std::string active = talus_name_at("cpu_target", 0);
+  const std::string why = talus_name_doc("cpu_target", active.c_str());
+  CHECK(is_listed("cpu_targets", active.c_str()));
   const char* forced = std::getenv("TALUS_CPU_TARGET");
-  if (forced != nullptr && *forced != '\0')
-    CHECK(std::string(talus_name_at("cpu_targets", 0)) == forced);
+  CHECK((why.find("TALUS_CPU_TARGET") != std::string::npos) == (forced != nullptr));
+  if (forced != nullptr) CHECK(active == forced);
 }

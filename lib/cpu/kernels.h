@@ -47,8 +47,8 @@ struct TargetInfo {
 // Strongest first, "scalar" last; only those this machine can run.
 std::span<const TargetInfo> cpu_targets();
 
-// The target in use: TALUS_CPU_TARGET if it is set, read once, else the strongest.
-// TALUS_E_NAME if it names none of cpu_targets().
-Status choose_cpu_target(const TargetInfo** out);
+// The target in use and, in static words, why: TALUS_CPU_TARGET if it is set, read once, else the
+// strongest. TALUS_E_NAME if it names none of cpu_targets().
+Status choose_cpu_target(const TargetInfo** out, const char** why = nullptr);
 
 }  // namespace talus

@@ -89,10 +89,14 @@ namespace {
 struct Choice {
   char wanted[32] = "";
   const TargetInfo* target = nullptr;
+  const char* why = "the strongest that this CPU has";
 
   Choice() {
     const char* const name = std::getenv("TALUS_CPU_TARGET");
-    if (name) std::strncpy(wanted, name, sizeof wanted - 1);
+    if (name) {
+      std::strncpy(wanted, name, sizeof wanted - 1);
+      why = "TALUS_CPU_TARGET asks for it";
+    }
     for (const TargetInfo& known : cpu_targets())
       if (!target && (!name || std::strcmp(known.kernels->target, name) == 0)) target = &known;
   }
@@ -100,9 +104,10 @@ struct Choice {
 
 }  // namespace
 
-Status choose_cpu_target(const TargetInfo** out) {
+Status choose_cpu_target(const TargetInfo** out, const char** why) {
   static const Choice choice;
   *out = choice.target;
+  if (why) *why = choice.why;
   if (choice.target) return {};
   return failure(TALUS_E_NAME, "TALUS_CPU_TARGET is %s, expected one that this machine has: %s",
                  quoted(choice.wanted).c_str(), join_names(cpu_targets(), [](const TargetInfo& t) {

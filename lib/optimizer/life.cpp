@@ -62,8 +62,8 @@ Status Optimizer::set_allocator(const talus_allocator& allocator) {
 }
 
 void Optimizer::set_chunk(int64_t elements) {
+  plan_changed_ |= elements != chunk_;
   chunk_ = elements;
-  plan_changed_ = true;
 }
 
 }  // namespace talus

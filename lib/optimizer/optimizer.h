@@ -15,7 +15,7 @@
 namespace talus {
 
 // Settings of a whole optimizer, described like hyperparameters.
-enum Setting { kThreads, kStats, kCheckPointers, kSettingCount };
+enum Setting { kThreads, kStats, kCheckPointers, kChunkTiles, kSettingCount };
 std::span<const Hyper> settings();
 
 struct StepStats {
@@ -63,7 +63,7 @@ class Optimizer {
 
   Status set_parallel_for(talus_parallel_for run, void* user);
   Status set_allocator(const talus_allocator& allocator);
-  // Elements per chunk, a multiple of kTile: for tests; results do not depend on it.
+  // Elements per chunk, a multiple of kTile; results do not depend on it.
   void set_chunk(int64_t elements);
   // For tests and the bench, which run kernels of their own over the same plan and threads.
   void* backend_context() const { return context_; }

@@ -15,6 +15,12 @@ constexpr Hyper kSettings[] = {
     {"stats", TALUS_FLAG, 0, kSwitch, 0, "1: measure the norm of the gradients in each step"},
     {"check_pointers", TALUS_FLAG, 1, kSwitch, 0,
      "0: bind calls skip the search for overlaps with other tensors"},
+    {"chunk_tiles",
+     TALUS_INTEGER,
+     double(kChunk / kTile),
+     {1, 65536, 0},
+     0,
+     "most work that a thread takes at once, in tiles of 4,096 elements"},
 };
 static_assert(std::size(kSettings) == kSettingCount);
 
@@ -105,6 +111,7 @@ Status Optimizer::set_setting(std::string_view name, double value) {
     config.threads = value == 0 ? usable_threads() : int32_t(value);
     TALUS_TRY(configure(config));
   }
+  if (i == kChunkTiles) set_chunk(int64_t(value) * kTile);
   settings_[i] = value;
   return {};
 }

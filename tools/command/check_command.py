@@ -12,7 +12,7 @@ WIDTH = 100
 
 def run(*arguments, code=0, environment=None):
     """Returns (stdout, stderr); stops unless the exit code is as expected."""
-    done = subprocess.run([TALUS, *arguments], capture_output=True, text=True, timeout=120,
+    done = subprocess.run([TALUS, *arguments], capture_output=True, text=True, timeout=600,
                           stdin=subprocess.DEVNULL, env={**os.environ, **(environment or {})})
     what = " ".join(["talus", *arguments])
     told = done.stdout[-2000:] + done.stderr[-2000:]
@@ -22,8 +22,8 @@ def run(*arguments, code=0, environment=None):
     return done.stdout, done.stderr
 
 
-def read_json(*arguments):
-    return json.loads(run(*arguments, "--json")[0])
+def read_json(*arguments, environment=None):
+    return json.loads(run(*arguments, "--json", environment=environment)[0])
 
 
 def expect(got, expected, what):
@@ -63,22 +63,47 @@ def check_info():
     text, _ = run("info")
     expect_width(text, "talus info")
     flat = words(text)
-    expect(info["cpu_target"], info["cpu_targets"][0], "the target in use is the first")
+    target = info["cpu_target"]
+    expect_in(target["name"], info["cpu_targets"], "the target in use")
+    expect("TALUS_CPU_TARGET" in target["reason"], "TALUS_CPU_TARGET" in os.environ,
+           "whether the variable is the reason")
     threads = info["threads"]
-    if not 1 <= threads["usable"] <= threads["affinity"]:
-        sys.exit(f"threads: got {threads}, expected 1 <= usable <= affinity")
+    if not 1 <= threads["usable"] <= threads["affinity"] <= threads["cores"]:
+        sys.exit(f"threads: got {threads}, expected 1 <= usable <= affinity <= cores")
     if hasattr(os, "sched_getaffinity"):
         expect(threads["affinity"], len(os.sched_getaffinity(0)), "CPUs by affinity")
     for part in (info["version"], words(info["build"]), ", ".join(info["cpu_targets"]),
-                 f"{threads['usable']} usable", f"ABI {info['abi']['number']},"):
+                 f"CPU target {target['name']}: {target['reason']}",
+                 f"{threads['usable']} usable ({threads['cores']} cores online, "
+                 f"{threads['affinity']} by affinity", f"ABI {info['abi']['number']},"):
         expect_in(part, flat, "talus info")
     for feature in info["backends"]:
         expect(feature["usable"], feature["reason"] is None, f"a reason for {feature['name']}")
         reason = "usable" if feature["usable"] else f"not usable: {words(feature['reason'])}"
         expect_in(f"backend {feature['name']} {reason}", flat, "talus info")
-    for target in info["cpu_targets"]:
-        forced = json.loads(run("info", "--json", environment={"TALUS_CPU_TARGET": target})[0])
-        expect(sorted(forced["cpu_targets"]), sorted(info["cpu_targets"]), "targets when forced")
+    for name in info["cpu_targets"]:
+        forced = read_json("info", environment={"TALUS_CPU_TARGET": name})
+        expect(forced["cpu_targets"], info["cpu_targets"], "targets when forced")
+        expect(forced["cpu_target"]["name"], name, "the target in use when forced")
+        expect_in("TALUS_CPU_TARGET", forced["cpu_target"]["reason"], f"why {name}")
+    check_info_of_no_target(info)
+
+
+def check_info_of_no_target(info):
+    """A TALUS_CPU_TARGET that is not there is told as the error it is; all else is shown."""
+    environment = {"TALUS_CPU_TARGET": "nonsense"}
+    out, err = run("info", "--json", code=1, environment=environment)
+    wrong = json.loads(out)
+    for part in ('"nonsense"', *info["cpu_targets"]):
+        expect_in(part, err, "stderr of info with an unknown TALUS_CPU_TARGET")
+    expect(wrong["cpu_target"]["name"], None, "the target in use where there is none")
+    expect_in(wrong["cpu_target"]["reason"], err, "the reason in JSON and on stderr")
+    expect(wrong["cpu_targets"], info["cpu_targets"], "targets usable all the same")
+    expect([wrong["backends"][0][key] for key in ("name", "usable", "reason")],
+           ["cpu", False, wrong["cpu_target"]["reason"]], "backend cpu without a target")
+    text, _ = run("info", code=1, environment=environment)
+    expect_width(text, "talus info without a target")
+    expect_in(f"CPU target none: {wrong['cpu_target']['reason']}", words(text), "talus info")
 
 
 def check_list():
@@ -149,17 +174,48 @@ def check_rule():
 
 
 def check_selftest():
-    text, _ = run("selftest")
-    report = read_json("selftest")
-    expect_width(text, "talus selftest")
+    os.environ.pop("TALUS_CPU_TARGET", None)  # chosen below
     names = [entry["name"] for entry in read_json("list")]
-    expect([entry["name"] for entry in report["algorithms"]], names, "algorithms tested")
+    usable = read_json("info")["cpu_targets"]
+    report = read_json("selftest")
+    expect([target["name"] for target in report["targets"]], usable[::-1], "targets tested")
+    expect(report["algorithms"], names, "algorithms tested")
     expect(report["failed"], 0, "failed checks")
-    counts = [entry["checks"] for entry in report["algorithms"]]
-    expect(report["checks"], sum(counts), "sum of checks")
-    lines = text.splitlines()
-    expect(lines[-1], f"selftest: {report['checks']} checks passed", "last line of selftest")
-    expect([line.split()[0] for line in lines[:-1]], names, "lines of selftest")
+    expect(report["checks"], sum(target["checks"] for target in report["targets"]), "sum of checks")
+    # A mix of dtypes and a setup is one check for each other way to run it: threads by chunks, and
+    # the host's loop.
+    least = (report["setups"] * report["dtype_mixes"] *
+             (len(report["threads"]) * len(report["chunk_elements"]) + 1))
+    for target in report["targets"]:
+        expect(target["compared_with"], None if target["name"] == "scalar" else "scalar", "reference")
+        more = report["setups"] * report["dtype_mixes"] * (target["name"] != "scalar")
+        if target["checks"] <= least + more:
+            sys.exit(f"checks of {target['name']}: got {target['checks']}, expected > {least + more}")
+    for name in ("scalar", "avx2"):
+        if name in usable:
+            check_selftest_of(name, report)
+        else:
+            print(f"not tested: a selftest of {name} alone, for this CPU has none")
+    out, err = run("selftest", code=1, environment={"TALUS_CPU_TARGET": "nonsense"})
+    expect(out, "", "stdout of selftest with an unknown TALUS_CPU_TARGET")
+    expect_in('"nonsense"', err, "stderr of selftest with an unknown TALUS_CPU_TARGET")
+
+
+def check_selftest_of(name, full):
+    """With TALUS_CPU_TARGET, the same checks of one target, against the scalar lane."""
+    text, _ = run("selftest", environment={"TALUS_CPU_TARGET": name})
+    expect_width(text, f"talus selftest of {name}")
+    checks = [target["checks"] for target in full["targets"] if target["name"] == name][0]
+    lines = [words(line) for line in text.splitlines()]
+    expect(lines[-1], f"selftest: {checks} checks passed", f"last line of selftest of {name}")
+    rows = lines[lines.index("CPU target checks failed") + 1:]
+    told = [row for row in rows if row.startswith(f"{name} {checks} 0 ") and "in use" in row]
+    expect(len(told), 1, f"rows of {name} in\n{text}")
+    expect(any(row.startswith("scalar 0 0 only") for row in rows), name != "scalar",
+           f"a row of the reference beside {name}")
+    for part in (", ".join(full["algorithms"]), f"{full['setups']} setups", "1, 2, 3, 8",
+                 f"{full['dtype_mixes']} mixes of dtypes"):
+        expect_in(part, words(text), f"talus selftest of {name}")
 
 
 def check_errors():

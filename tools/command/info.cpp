@@ -28,17 +28,26 @@ Json features_json() {
   return features;
 }
 
+// The one in use and why; null and the library's words where TALUS_CPU_TARGET asks for what is not
+// there.
+Json cpu_target_json() {
+  std::string reason;
+  if (!talus::has_feature("cpu", &reason)) return {{"name", nullptr}, {"reason", reason}};
+  const std::string name = talus::names("cpu_target").at(0);
+  return {{"name", name}, {"reason", talus::doc("cpu_target", name)}};
+}
+
 Json info_json() {
   const uint32_t version = talus_version(), abi = talus_abi_version();
-  const std::vector<std::string> targets = talus::names("cpu_targets");
   const Threads threads = usable_threads();
   return {{"version", fmt::format("{}.{}.{}", version >> 16, version >> 8 & 255, version & 255)},
           {"abi", {{"number", abi >> 16}, {"additions", abi & 0xffff}}},
           {"build", talus_build_info()},
-          {"cpu_target", targets.empty() ? Json(nullptr) : Json(targets.front())},
-          {"cpu_targets", targets},
+          {"cpu_target", cpu_target_json()},
+          {"cpu_targets", talus::names("cpu_targets")},
           {"threads",
            {{"usable", threads.usable},
+            {"cores", threads.cores},
             {"affinity", threads.affinity},
             {"cgroup_quota", threads.quota ? Json(*threads.quota) : Json(nullptr)}}},
           {"backends", features_json()}};
@@ -49,18 +58,21 @@ std::string threads_text(const Json& threads) {
       threads["cgroup_quota"].is_null()
           ? "no cgroup limit"
           : fmt::format("cgroup grants {}", threads["cgroup_quota"].get<double>());
-  return fmt::format("{} usable ({} CPUs by affinity, {})", threads["usable"].get<int>(),
+  return fmt::format("{} usable ({} cores online, {} by affinity, {})",
+                     threads["usable"].get<int>(), threads["cores"].get<int>(),
                      threads["affinity"].get<int>(), quota);
 }
 
 void print_text(const Json& info) {
-  const Json& abi = info["abi"];
+  const Json &abi = info["abi"], &target = info["cpu_target"];
   std::vector<std::vector<std::string>> rows = {
       {"version", info["version"]},
       {"ABI",
        fmt::format("{}, {} additions", abi["number"].get<int>(), abi["additions"].get<int>())},
       {"build", info["build"]},
-      {"CPU target", info["cpu_target"].is_null() ? "none" : info["cpu_target"]},
+      {"CPU target",
+       fmt::format("{}: {}", target["name"].is_null() ? "none" : target["name"].get<std::string>(),
+                   target["reason"].get<std::string>())},
       {"CPU targets",
        fmt::format("{}", fmt::join(info["cpu_targets"].get<std::vector<std::string>>(), ", "))},
       {"threads", threads_text(info["threads"])}};
@@ -80,14 +92,19 @@ Command add_info(CLI::App& app) {
   auto json = std::make_shared<bool>(false);
   CLI::App* line = app.add_subcommand("info", "Shows version, CPU targets, threads and features");
   line->add_flag("--json", *json, "Print JSON");
-  line->footer("Example: talus info --json\nExit codes: 0 success; 2 wrong usage.");
+  line->footer(
+      "Example: talus info --json\n"
+      "Exit codes: 0 success; 1 TALUS_CPU_TARGET names no usable target (all else is shown);\n"
+      "2 wrong usage.");
   return {line, [json] {
             const Json info = info_json();
             if (*json)
               fmt::print("{}\n", info.dump(2));
             else
               print_text(info);
-            return kOk;
+            if (!info["cpu_target"]["name"].is_null()) return kOk;
+            fmt::print(stderr, "talus: {}\n", info["cpu_target"]["reason"].get<std::string>());
+            return kFailure;
           }};
 }
 

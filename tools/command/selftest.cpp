@@ -1,11 +1,15 @@
 // `talus selftest`: does this library compute on this machine what it promises?
-#include "command.hpp"
 #include "selftest.hpp"
+#include "command.hpp"
+#include "table.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 
 namespace command {
@@ -13,33 +17,147 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-int run(bool json) {
-  int checks = 0, failed = 0;
-  Json algorithms = Json::array();
-  for (const char* list : {"algorithms", "aliases"}) {
-    for (const std::string& name : talus::names(list)) {
-      Outcome outcome;
-      check_bits(name, outcome);
-      check_worked_values(name, outcome);
-      checks += outcome.checks;
-      failed += int(outcome.failures.size());
-      algorithms.push_back(
-          {{"name", name}, {"checks", outcome.checks}, {"failures", outcome.failures}});
-      if (json) continue;
-      if (outcome.failures.empty())
-        fmt::print("{:<28} {:>4} checks passed\n", name, outcome.checks);
-      for (const std::string& failure : outcome.failures)
-        fmt::print("{:<28} FAILED: {}\n", name, failure);
+constexpr const char* kReference = "scalar";
+constexpr size_t kMostPrinted = 10;  // failures of one target
+
+struct Target {
+  std::string name;
+  bool checked;  // not only what others are compared with
+  TargetRun run;
+  Outcome outcome;
+  bool alive = true;
+};
+
+// The reference first. TALUS_CPU_TARGET, if set, names the only one that is checked.
+std::vector<Target> start_targets() {
+  std::vector<std::string> names = talus::names("cpu_targets");
+  std::reverse(names.begin(), names.end());
+  const char* const forced = std::getenv("TALUS_CPU_TARGET");
+  if (forced && std::find(names.begin(), names.end(), forced) == names.end())
+    talus::Optimizer("sgd");  // throws the library's own words
+  problem();                  // made once, before the processes part
+  std::vector<Target> targets;
+  for (const std::string& name : names) {
+    const bool checked = !forced || name == forced;
+    if (checked || name == kReference)
+      targets.push_back({name, checked, TargetRun(name, checked), {}});
+  }
+  return targets;
+}
+
+void take(Target& target, const Setup& setup, const Buffers* expected, Buffers* buffers) {
+  const auto add = [&](const std::string& what) {
+    target.outcome.add(what.empty() ? ""
+                                    : fmt::format("{}: {} ({}): {}", target.name, setup.algorithm,
+                                                  setup.what, what));
+  };
+  try {
+    TargetResult result = target.run.next();
+    for (const std::string& failure : result.outcome.failures) add(failure);
+    target.outcome.checks += result.outcome.checks - int(result.outcome.failures.size());
+    if (expected && !expected->empty() && !result.buffers.empty())
+      for (const std::string& each : differences(result.buffers, *expected))
+        add(each.empty() ? "" : fmt::format("against {}: {}", kReference, each));
+    *buffers = std::move(result.buffers);
+  } catch (const std::runtime_error& error) {
+    target.alive = false;
+    add(error.what());
+  }
+}
+
+void run_targets(std::vector<Target>& targets) {
+  for (const Setup& setup : all_setups()) {
+    Buffers expected, unused;
+    for (Target& target : targets) {
+      const bool reference = target.name == kReference;
+      if (target.alive)
+        take(target, setup, reference ? nullptr : &expected, reference ? &expected : &unused);
     }
   }
-  const Json document = {{"checks", checks}, {"failed", failed}, {"algorithms", algorithms}};
-  if (json)
-    fmt::print("{}\n", document.dump(2));
-  else if (failed == 0)
+}
+
+Json report_on(const std::vector<Target>& targets) {
+  int checks = 0;
+  size_t failed = 0;
+  Json each = Json::array();
+  for (const Target& target : targets) {
+    checks += target.outcome.checks;
+    failed += target.outcome.failures.size();
+    const bool in_use = talus::names("cpu_target").at(0) == target.name;
+    each.push_back({{"name", target.name},
+                    {"in_use", in_use},
+                    {"checked", target.checked},
+                    {"compared_with", target.name == kReference ? Json() : Json(kReference)},
+                    {"checks", target.outcome.checks},
+                    {"failures", target.outcome.failures}});
+  }
+  Json algorithms = talus::names("algorithms"), chunks = Json::array();
+  for (const std::string& alias : talus::names("aliases")) algorithms.push_back(alias);
+  for (const int tiles : kChunkTiles) chunks.push_back(tiles * 4096);
+  return {{"checks", checks},         {"failed", failed},
+          {"algorithms", algorithms}, {"setups", all_setups().size()},
+          {"dtype_mixes", kMixCount}, {"tensors", problem().tensors.size()},
+          {"threads", kThreadCounts}, {"chunk_elements", chunks},
+          {"targets", each}};
+}
+
+std::string remark_on(const Json& target) {
+  const std::string name = target["name"];
+  if (!target["checked"].get<bool>()) return "only what the other is compared with";
+  std::string text = target["compared_with"].is_null()
+                         ? "threads and chunks; other targets are compared with it"
+                         : "threads and chunks; against " + std::string(kReference);
+  if (target["in_use"].get<bool>())
+    text += fmt::format("; in use: {}", talus::doc("cpu_target", name));
+  return text;
+}
+
+void print_text(const Json& report) {
+  const auto list = [&](const char* key) {
+    return fmt::format("{}", fmt::join(report[key].get<std::vector<int>>(), ", "));
+  };
+  fmt::print(
+      "{}\n",
+      format_table(
+          {{"algorithms",
+            fmt::format("{}; {} setups of their flags",
+                        fmt::join(report["algorithms"].get<std::vector<std::string>>(), ", "),
+                        report["setups"].get<int>())},
+           {"tensors", fmt::format("{}, of 0 to {} elements in {} mixes of dtypes, every other "
+                                   "one off alignment, one a mix of special values",
+                                   report["tensors"].get<int>(), largest_count(),
+                                   report["dtype_mixes"].get<int>())},
+           {"threads", list("threads") + ", and a host's own loop"},
+           {"chunks", list("chunk_elements") + " elements"}}));
+  std::vector<std::vector<std::string>> rows = {{"CPU target", "checks", "failed", ""}};
+  for (const Json& target : report["targets"])
+    rows.push_back({target["name"], fmt::format("{}", target["checks"].get<int>()),
+                    fmt::format("{}", target["failures"].size()), remark_on(target)});
+  fmt::print("{}", format_table(rows));
+  for (const Json& target : report["targets"]) {
+    const auto failures = target["failures"].get<std::vector<std::string>>();
+    for (size_t i = 0; i < std::min(failures.size(), kMostPrinted); ++i)
+      fmt::print("FAILED {}\n", failures[i]);
+    if (failures.size() > kMostPrinted)
+      fmt::print("FAILED {}: {} more, --json has all\n", target["name"].get<std::string>(),
+                 failures.size() - kMostPrinted);
+  }
+  const int checks = report["checks"], failed = report["failed"];
+  if (failed == 0)
     fmt::print("selftest: {} checks passed\n", checks);
   else
     fmt::print("selftest: {} of {} checks failed\n", failed, checks);
-  return failed == 0 && checks > 0 ? kOk : kFailure;
+}
+
+int run(bool json) {
+  std::vector<Target> targets = start_targets();
+  run_targets(targets);
+  const Json report = report_on(targets);
+  if (json)
+    fmt::print("{}\n", report.dump(2));
+  else
+    print_text(report);
+  return report["failed"] == 0 && report["checks"] > 0 ? kOk : kFailure;
 }
 
 }  // namespace
@@ -47,10 +165,13 @@ int run(bool json) {
 Command add_selftest(CLI::App& app) {
   auto json = std::make_shared<bool>(false);
   CLI::App* line = app.add_subcommand(
-      "selftest", "Checks results on this machine: equal bits for all threads, known values");
+      "selftest",
+      "Checks results on this machine: equal bits of all CPU targets, threads and chunks");
   line->add_flag("--json", *json, "Print JSON");
   line->footer(
-      "Example: TALUS_CPU_TARGET=scalar talus selftest\n"
+      "Runs every CPU target of this machine; TALUS_CPU_TARGET picks one, which is compared with\n"
+      "scalar.\n"
+      "Example: TALUS_CPU_TARGET=avx2 talus selftest\n"
       "Exit codes: 0 all passed; 1 a check failed (what, where and both values are printed);\n"
       "2 wrong usage.");
   return {line, [json] { return run(*json); }};

@@ -1,7 +1,10 @@
-// The checks of `talus selftest`.
+// The parts of `talus selftest`, each blind to the report that is made of them.
 #pragma once
+#include <utility>
 #include <string>
 #include <vector>
+
+#include "dtype_mixes.hpp"
 
 namespace command {
 
@@ -16,12 +19,47 @@ struct Outcome {
   }
 };
 
-// Parameters and state have the same bits for 1 to 4 threads and for a host's own loop run
-// backwards, in every mix of dtypes; gradients are not written. `name` may be an alias.
-void check_bits(const std::string& name, Outcome& outcome);
+// One way to set up an algorithm or alias, so that all kernels of the rule run.
+struct Setup {
+  std::string algorithm, what;  // "adamw", "amsgrad, maximize"
+  std::vector<std::pair<std::string, double>> values;
+};
+std::vector<Setup> all_setups();
+
+// Runs one setup on 1 thread, which gives what is returned, and then on other counts of threads,
+// in other chunks and in a host's own loop, which must all leave the same bits. `outcome` NULL: the
+// first alone.
+Buffers run_everywhere(const Setup& setup, Outcome* outcome);
+inline constexpr int kThreadCounts[] = {1, 2, 3, 8};
+inline constexpr int kChunkTiles[] = {1, 4, 7};  // of 4,096 elements
 
 // Three steps of two f64 elements give the values of the formula sheet, to the last bit. Rules
 // without a case have no check here.
 void check_worked_values(const std::string& name, Outcome& outcome);
+
+// What one target makes of one setup.
+struct TargetResult {
+  Outcome outcome;
+  Buffers buffers;
+};
+
+// A process of its own that runs all setups, in order, on one CPU target: the library chooses its
+// target once in a process. Start all before this process has created an optimizer.
+class TargetRun {
+ public:
+  // The results alone, without the checks of threads and chunks, unless `checked`.
+  TargetRun(const std::string& target, bool checked);
+  TargetRun(TargetRun&& other) noexcept;
+  ~TargetRun();
+
+  // Waits for the next setup's. Throws std::runtime_error with the reason if the process ended.
+  TargetResult next();
+
+ private:
+  std::string how_it_ended();
+
+  std::string target_;
+  int process_, pipe_;
+};
 
 }  // namespace command

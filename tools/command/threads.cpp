@@ -10,10 +10,18 @@
 
 #ifdef __linux__
 #include <sched.h>
+#include <unistd.h>
 #endif
 
 namespace command {
 namespace {
+
+int core_count() {
+#ifdef __linux__
+  if (const long online = sysconf(_SC_NPROCESSORS_ONLN); online > 0) return int(online);
+#endif
+  return int(std::max(1u, std::thread::hardware_concurrency()));
+}
 
 int affinity_count() {
 #ifdef __linux__
@@ -65,7 +73,7 @@ std::optional<double> cgroup_quota() {
 }  // namespace
 
 Threads usable_threads() {
-  Threads threads{affinity_count(), cgroup_quota(), 0};
+  Threads threads{core_count(), affinity_count(), cgroup_quota(), 0};
   threads.usable = threads.affinity;
   if (threads.quota) threads.usable = std::min(threads.usable, int(std::ceil(*threads.quota)));
   threads.usable = std::max(threads.usable, 1);

@@ -1,0 +1,49 @@
+// Tensors for the self-test: every mix of dtypes, sizes at edges, ordinary and special values.
+#pragma once
+#include <talus.hpp>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace command {
+
+struct Mix {
+  int32_t dtype, grad_dtype, master;
+};
+inline constexpr int kMixCount = 17;
+inline constexpr int kStepCount = 3;
+
+struct Tensor {
+  int mix;
+  int64_t count;
+  int lead;  // elements of the memory before the tensor: 1 starts it off any alignment
+  std::vector<std::byte> data, grad;
+};
+
+// The tensors before the first step, and the gradients of each step; made once.
+struct Problem {
+  std::vector<Tensor> tensors;
+  std::vector<std::vector<std::byte>> grads[kStepCount];
+};
+const Problem& problem();
+void add(talus::Optimizer& opt, std::vector<Tensor>& tensors);
+
+// A parameter or state tensor.
+struct Buffer {
+  std::string what;
+  int32_t tensor, dtype;
+  std::vector<std::byte> bytes;
+};
+using Buffers = std::vector<Buffer>;
+Buffers collect(const talus::Optimizer& opt, const std::vector<Tensor>& tensors);
+
+// Of each mix: "" or what differs first between the two, and both values in hex.
+std::vector<std::string> differences(const Buffers& got, const Buffers& expected);
+// "bf16 parameter with master, f32 gradient, 4097 elements"
+std::string describe(const Tensor& tensor);
+// "" or the first gradient that is not what the problem gave for this step.
+std::string gradient_change(const std::vector<Tensor>& tensors, int step);
+int64_t largest_count();
+
+}  // namespace command
