@@ -9,8 +9,8 @@ import sys
 
 from on_target import EMULATOR, FLAGS, has
 
-# By objdump's name of the format: fused instructions, and a sign that the SIMD kernels were read. The
-# fnmsub of doubles is the one std::fma of lib/base/power.h.
+# By objdump's name of the format: fused instructions, and a sign that the SIMD kernels were read.
+# The fnmsub of doubles is the one std::fma of lib/base/power.h.
 INSTRUCTIONS = {"elf64-x86-64": (r"\bvfn?m(?:add|sub)\w*", "%zmm"),
                 "elf64-littleaarch64": (r"\b(?:fn?madd|fmsub|fml[as]\w*)\b|\bfnmsub\ts", "N_NEON")}
 
@@ -25,8 +25,9 @@ def digest(program):
     for target, flag in FLAGS.items():
         if target in ("ssse3", "sse4") or not has(flag):  # not in a release
             continue
-        found[target] = subprocess.run(EMULATOR + [program], check=True, capture_output=True, text=True,
-                                       env={**os.environ, "TALUS_CPU_TARGET": target}).stdout.strip()
+        environment = {**os.environ, "TALUS_CPU_TARGET": target}
+        found[target] = subprocess.run(EMULATOR + [program], env=environment, check=True,
+                                       capture_output=True, text=True).stdout.strip()
         print(f"{target:8} {found[target]}")
     if len(found) < 2:
         skip("this CPU has the scalar target alone")
