@@ -9,6 +9,7 @@
 
 namespace talus {
 Status Optimizer::step(void* stream) {
+  TALUS_TRY(lost_);
   TALUS_TRY(check_step());                                      // something is bound
   TALUS_TRY(check_conflicts());                                 // values fit each other
   TALUS_TRY(ready(StateMemory::Scope::with_gradient, stream));  // steady state: nothing to do
@@ -22,6 +23,7 @@ Status Optimizer::step(void* stream) {
 }
 
 Status Optimizer::prepare(void* stream) {
+  TALUS_TRY(lost_);
   TALUS_TRY(check_conflicts());
   return ready(StateMemory::Scope::all, stream);
 }
@@ -107,11 +109,20 @@ Status Optimizer::send_columns(void* stream) {
 }
 
 // A backend's status in words.
-Status Optimizer::from_backend(int32_t status, const char* what) const {
+Status Optimizer::from_backend(int32_t status, const char* what) {
   if (status == TALUS_OK) return {};
   int64_t detail = 0;
   const char* const why = backend_->last_error(context_, &detail);
-  return Status(status, text("the %s backend failed to %s: %s", backend_->name, what, why), detail);
+  const Status said(status, text("the %s backend failed to %s: %s", backend_->name, what, why),
+                    detail);
+  return status == TALUS_E_DEVICE_LOST ? lose(said) : said;
+}
+
+// Every later call that needs the device answers with the first reason.
+Status Optimizer::lose(const Status& why) {
+  lost_ =
+      Status(TALUS_E_DEVICE_LOST, why.text() + "; nothing but talus_destroy is left", why.detail());
+  return lost_;
 }
 
 Status Optimizer::measure(void* stream) {
@@ -160,8 +171,10 @@ Status Optimizer::run_passes(void* stream) {
     const KernelKey& key = plan_.launches()[i].key;
     const VariantInfo& variant = rules()[size_t(key.rule)].variants[size_t(key.variant)];
     for (size_t pass = 0; pass < variant.passes.size(); ++pass)
-      TALUS_TRY(from_backend(
-          backend_->run(context_, int64_t(i), int32_t(pass), gradient_factor, stream), "step"));
+      if (const Status status = from_backend(
+              backend_->run(context_, int64_t(i), int32_t(pass), gradient_factor, stream), "step");
+          !status.ok())  // behind another launch, some tensors have been updated and others not
+        return i == 0 && pass == 0 ? status : lose(status);
   }
   return {};
 }
