@@ -3,7 +3,9 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <climits>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -16,7 +18,7 @@
 namespace talus {
 namespace {
 
-constexpr size_t kLongestPath = 4096;
+constexpr size_t kLongestPath = PATH_MAX;
 constexpr size_t kLongestText = 1024;  // of a status
 
 // What the process has asked for and found. Constant-initialised, and nothing to destroy: a library
@@ -55,10 +57,10 @@ std::string own_folder() {
   Dl_info info{};
 #if defined(__GLIBC__)
   link_map* map = nullptr;
-  char origin[kLongestPath] = "";
+  char origin[kLongestPath] = "", plain[kLongestPath];
   if (dladdr1(self, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) && map &&
       dlinfo(map, RTLD_DI_ORIGIN, origin) == 0)
-    return origin;
+    return realpath(origin, plain) ? plain : origin;
 #endif
   if (!dladdr(self, &info) || !info.dli_fname || info.dli_fname[0] != '/') return "";
   const std::string_view file = info.dli_fname;

@@ -1,4 +1,6 @@
 // How an optimizer comes and goes, and the hooks of its host. The step is in optimizer.cpp.
+#include <unistd.h>
+
 #include "lib/base/log.h"
 #include "lib/cpu/backend.h"
 #include "lib/cpu/chunk_runner.h"
@@ -18,6 +20,7 @@ Status Optimizer::create(const AlgorithmRef& algorithm, const Backend& backend, 
   std::unique_ptr<Optimizer> made(new Optimizer);
   made->backend_ = &backend;
   made->config_.device = device;
+  made->process_ = getpid();
   made->config_.threads = usable_threads();
   if (const int32_t status = backend.create(&made->config_, &made->context_); status != TALUS_OK) {
     int64_t detail = 0;

@@ -2,6 +2,8 @@
 // surrounds it is in life.cpp, values.cpp, tensors.cpp and states.cpp.
 #include "lib/optimizer/optimizer.h"
 
+#include <unistd.h>
+
 #include <cmath>
 
 #include "lib/base/float_contract.h"
@@ -9,9 +11,12 @@
 
 namespace talus {
 Status Optimizer::step(void* stream) {
-  TALUS_TRY(lost_);
-  TALUS_TRY(check_step());                                      // something is bound
-  TALUS_TRY(check_conflicts());                                 // values fit each other
+  TALUS_TRY(check_usable());     // the device, in this process
+  TALUS_TRY(check_step());       // something is bound
+  TALUS_TRY(check_conflicts());  // values fit each other
+  bool capturing = false;
+  TALUS_TRY(ask_capturing(stream, &capturing));
+  if (capturing) return capture(stream);                        // recorded, not taken: capture.cpp
   TALUS_TRY(ready(StateMemory::Scope::with_gradient, stream));  // steady state: nothing to do
   const FloatEnvironment ieee;                                  // for the host scalars
   TALUS_TRY(measure(stream));                                   // gradient norm, if asked
@@ -23,9 +28,19 @@ Status Optimizer::step(void* stream) {
 }
 
 Status Optimizer::prepare(void* stream) {
-  TALUS_TRY(lost_);
+  TALUS_TRY(check_usable());
   TALUS_TRY(check_conflicts());
   return ready(StateMemory::Scope::all, stream);
+}
+
+Status Optimizer::check_usable() const {
+  if (on_cpu()) return {};
+  if (getpid() != process_)
+    return failure(TALUS_E_FORKED,
+                   "the optimizer was created in process %lld and this is its child: no device "
+                   "survives fork, expected talus_create here",
+                   static_cast<long long>(process_));
+  return lost_;
 }
 
 Status Optimizer::check_step() const {

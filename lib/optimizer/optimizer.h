@@ -77,6 +77,7 @@ class Optimizer {
   Optimizer() = default;
 
   // Parts of a step, in the order of their calls.
+  Status check_usable() const;
   Status check_step() const;
   Status check_conflicts();
   Status ready(StateMemory::Scope scope, void* stream);
@@ -88,6 +89,8 @@ class Optimizer {
   Status send_scalars(void* stream);
   Status begin_new(void* stream);
   Status run_passes(void* stream);
+  Status ask_capturing(void* stream, bool* out);
+  Status capture(void* stream);
   void count_step();
 
   Status add_checked(int32_t group, std::span<const talus_param> params);
@@ -123,6 +126,7 @@ class Optimizer {
   StepStats stats_;
   std::vector<int64_t> first_state_{0};  // of each parameter, and the end
 
+  int64_t process_ = 0;  // that created it
   Status lost_;  // what ended the use of the device; not OK: nothing but destruction is left
 
   // What the next step must do first.

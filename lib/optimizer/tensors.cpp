@@ -41,14 +41,14 @@ Status Optimizer::add_checked(int32_t group, std::span<const talus_param> params
     p.group = group;
     TALUS_TRY(model_.params.add(p, params[i].data));
     const int64_t row = int64_t(before + i);
-    TALUS_TRY(check_device(params[i].data, uint64_t(p.count * size_of(p.dtype)), row, "data"));
-    TALUS_TRY(check_device(params[i].grad, uint64_t(p.count * size_of(p.grad_dtype)), row, "grad"));
-    model_.table.add_row(p.count);  // reserved: nothing throws from here on
+    model_.table.add_row(p.count);  // reserved: nothing throws until the row is whole
     model_.table.set(kValue, row, params[i].data, p.dtype);
     model_.table.set(kGradient, row, params[i].grad, p.grad_dtype);
     model_.table.seal(row);
     model_.classes.add_parameter(group);
     memory_->add_parameter();
+    TALUS_TRY(check_device(params[i].data, uint64_t(p.count * size_of(p.dtype)), row, "data"));
+    TALUS_TRY(check_device(params[i].grad, uint64_t(p.count * size_of(p.grad_dtype)), row, "grad"));
   }
   TALUS_TRY(check_new_gradients(int64_t(before)));
   index_states(int64_t(before));
@@ -191,7 +191,7 @@ void Optimizer::set_grad(int64_t param, void* grad) {
 }
 
 Status Optimizer::zero_grad(bool unbind, void* stream) {
-  if (!unbind) TALUS_TRY(lost_);
+  if (!unbind) TALUS_TRY(check_usable());
   for (int64_t p = 0; p < model_.params.size(); ++p) {
     void* const grad = model_.table.data(kGradient, p);
     if (!grad) continue;
