@@ -263,6 +263,34 @@ TEST_CASE("ptx: two threads that touch shared memory without a barrier between r
                     ContainsSubstring("race"));  // a write that another thread has not read yet
 }
 
+TEST_CASE(
+    "ptx: threads and blocks that touch global memory in no order race, where that is asked") {
+  uint32_t x[64] = {};
+  const auto launch = [&](const std::string& body, unsigned grid, unsigned block) {
+    ptx::Module module(kernel(kAddress + body));
+    ptx::MemoryMap map;
+    map.add(x, sizeof x);
+    ptx::Machine machine(module.kernel("k"), map);
+    machine.set_argument(0, &x[0]);
+    machine.check_global_races();
+    machine.launch(grid, block);
+  };
+  const std::string neighbour =
+      "xor.b32 %r3, %r1, 1; mul.wide.u32 %rd3, %r3, 4;"
+      "add.u64 %rd3, %rd1, %rd3; ld.global.u32 %r4, [%rd3];";
+  CHECK_THROWS_WITH(launch("st.global.u32 [%rd2], %r1;" + neighbour, 1, 64),
+                    ContainsSubstring("race in global"));
+  CHECK_NOTHROW(launch("st.global.u32 [%rd2], %r1; bar.sync 0;" + neighbour, 1, 64));
+  CHECK_NOTHROW(launch(neighbour, 3, 64));
+  CHECK_THROWS_WITH(launch("st.global.u32 [%rd2], %r1;", 2, 64),
+                    ContainsSubstring("race in global"));
+  CHECK_THROWS_WITH(
+      launch(neighbour + "bar.sync 0; setp.eq.u32 %p1, %r1, 0; mov.u32 %r5, %ctaid.x;"
+                         "setp.eq.and.u32 %p1, %r5, 1, %p1; @%p1 st.global.u32 [%rd2], %r1;",
+             2, 64),
+      ContainsSubstring("race in global"));
+}
+
 TEST_CASE("ptx: what is not modelled is refused, not ignored") {
   const auto refused = [](const std::string& body, const std::string& before = "") {
     try {

@@ -82,12 +82,16 @@ uint8_t* Machine::address(const Thread& t, const Instruction& ins, const Operand
   if (a % bytes)
     throw Fault(FaultKind::misaligned_address,
                 "misaligned " + std::to_string(bytes) + "-byte access: " + ins.text);
-  if (ins.space == Space::shared) {
-    const SharedMemory::Now now = {current_, block_clock_, warp_clocks_[current_ / 32]};
-    return shared_.access(a & 0xffffffff, bytes, ins.op == Op::st, now, ins.text);
-  }
+  const Now now = {block_index_, current_, block_clock_, warp_clocks_[current_ / 32]};
+  const bool writes = ins.op == Op::st;
+  if (ins.space == Space::shared)
+    return shared_.access(a & 0xffffffff, bytes, writes, now, ins.text);
   uint8_t* host = memory_.find(a, bytes);
   if (!host) throw Fault(FaultKind::illegal_address, "out-of-bounds global access: " + ins.text);
+  const bool atomic = ins.op == Op::atom || ins.op == Op::red;  // those do not race
+  for (uint64_t i = a / 2; checks_global_ && !atomic && i < (a + bytes + 1) / 2; ++i)
+    if (!global_[i].note(writes, now))
+      throw Fault(FaultKind::race, "race in global memory: " + ins.text);
   return host;
 }
 

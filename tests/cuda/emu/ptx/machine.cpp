@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "tests/cuda/emu/ptx/arithmetic.h"
 
@@ -27,6 +28,7 @@ void Machine::launch(unsigned grid, unsigned block) {
   if (block == 0 || block > kernel_.max_threads) bad("block size against the launch bounds");
   block_size_ = block;
   grid_size_ = grid;
+  global_.clear();
   threads_.assign(block, {});
   for (Thread& t : threads_) t.reg.resize(kernel_.registers.size());
   for (const unsigned index : order(grid)) {

@@ -1,11 +1,13 @@
 // Executes one parsed kernel, block after block, on the CPU.
 //
-// Checked on the way: alignment and bounds of every access, races in shared memory, divergent barriers
-// and shuffles, launch bounds, integer division by zero. Registers start as garbage and shared memory
+// Checked on the way: alignment and bounds of every access, races in shared memory and, where asked, in
+// global memory, divergent barriers and shuffles, launch bounds, integer division by zero. Registers start as garbage and shared memory
 // as NaN bytes. Blocks and warps take turns in an order that the caller may shuffle: a result that
 // depends on it is a bug of the kernel.
-// Not modelled: races between blocks, memory order, timing, what ptxas does after PTX.
+// Not modelled: memory order, timing, what ptxas does after PTX.
 #pragma once
+#include <unordered_map>
+
 #include "tests/cuda/emu/ptx/fault.h"
 #include "tests/cuda/emu/ptx/memory_map.h"
 #include "tests/cuda/emu/ptx/module.h"
@@ -21,8 +23,9 @@ class Machine {
   void set_argument(size_t index, const T& value) {
     set_argument(index, &value, sizeof value);
   }
-  void shuffle_order(uint64_t seed) { seed_ = seed; }  // 0: ascending
-  void launch(unsigned grid, unsigned block);          // throws Fault
+  void shuffle_order(uint64_t seed) { seed_ = seed; }   // 0: ascending
+  void check_global_races() { checks_global_ = true; }  // several times slower
+  void launch(unsigned grid, unsigned block);           // throws Fault
 
  private:
   enum class State : uint8_t { running, at_barrier, at_collective, done };
@@ -36,6 +39,8 @@ class Machine {
   const MemoryMap& memory_;
   std::vector<uint8_t> params_;
   SharedMemory shared_;
+  std::unordered_map<uint64_t, AccessHistory> global_;  // by address / 2, of one launch
+  bool checks_global_ = false;
   std::vector<Thread> threads_;
   std::vector<uint32_t> warp_clocks_;
   uint32_t block_clock_ = 0;
