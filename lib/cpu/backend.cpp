@@ -157,6 +157,22 @@ int32_t create(const BackendConfig* config, void** out) {
   return TALUS_OK;
 }
 
+int32_t probe(int32_t, DeviceReport* out) {
+  *out = {};
+  out->device_count = 1;
+  return TALUS_OK;
+}
+
+// Any address may be the host's own.
+int32_t check_pointer(void*, const void*, uint64_t) { return TALUS_OK; }
+
+int32_t copy(void*, void* to, const void* from, uint64_t bytes, void*) {
+  if (bytes) std::memcpy(to, from, bytes);
+  return TALUS_OK;
+}
+
+int32_t is_capturing(void*, void*, int32_t* out) { return *out = 0, TALUS_OK; }
+
 void* allocate(void* context, uint64_t bytes, uint64_t alignment, void* stream) {
   const talus_allocator& a = get(context).config.allocator;
   if (a.alloc) return a.alloc(a.user, bytes, alignment, stream);
@@ -281,10 +297,11 @@ const char* last_error(const void*, int64_t* detail) {
   return "";
 }
 
-constexpr Backend kBackend = {sizeof(Backend), kBackendAbi, TALUS_VERSION, "cpu",      last_error,
-                              create,          destroy,     set_config,    allocate,   release,
-                              workspace_bytes, set_plan,    read_report,   set_column, set_rows,
-                              fill_zero,       measure,     begin,         run};
+constexpr Backend kBackend = {
+    sizeof(Backend), kBackendAbi, TALUS_VERSION, "cpu",      last_error,    probe,     create,
+    destroy,         set_config,  allocate,      release,    check_pointer, copy,      is_capturing,
+    workspace_bytes, set_plan,    read_report,   set_column, set_rows,      fill_zero, measure,
+    begin,           run};
 
 }  // namespace
 

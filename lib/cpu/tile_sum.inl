@@ -5,20 +5,6 @@ inline constexpr int64_t kBlock = 512;  // elements staged at once; 4 operands o
 static_assert(kBlock % kTileLanes == 0, "a block must start at lane 0");
 static_assert(kTile % kBlock == 0, "a tile is whole blocks");
 
-template <Sum kSum, class V>
-TALUS_FN V add_term(V lane, V x) {
-  if constexpr (kSum == Sum::plain) return lane + x;
-  if constexpr (kSum == Sum::squares) return lane + x * x;
-  if constexpr (kSum == Sum::magnitudes) return lane + abs(x);
-  if constexpr (kSum == Sum::largest) return maximum(lane, abs(x));
-}
-
-template <Sum kSum, class V>
-TALUS_FN V join(V a, V b) {
-  if constexpr (kSum == Sum::largest) return maximum(a, b);
-  return a + b;
-}
-
 struct TileSum {
   static constexpr int kWidth = int(kLanes<double>), kVectors = kTileLanes / kWidth;
 

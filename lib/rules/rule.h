@@ -14,7 +14,7 @@
 //   update(s, part, x, term)   plain + - * / sqrt select on lanes; knows no pointer and no dtype
 //   kValueCount, fold(s, sums, slots, values)   after a pass with sums, once per tensor, in double:
 //                        reads and writes the rule's tensor slots (indexed as kSlots) and leaves the
-//                        part values of the next pass
+//                        part values of the next pass. TALUS_FN, as update: a device folds too
 #pragma once
 #include <talus.h>
 

@@ -23,9 +23,21 @@ struct BeginRow {
   double initial[kMaxSlots];  // else it starts with this
 };
 
-// The gradients of all parameters that have one, squared and summed; -> read_report.
 struct Report {
-  double sum_squares;
+  double sum_squares;  // of the gradients of all parameters that have one, by the last measure
+  int64_t launches;    // kernels queued since create; the CPU: 0
+};
+
+// What a backend finds on the machine, without making a context. Versions: 1000 * major + 10 * minor,
+// 0 where there is none.
+struct DeviceReport {
+  int32_t status;  // TALUS_OK: the device can be used
+  int32_t device_count;
+  int32_t driver, runtime;
+  int32_t capability;                  // 10 * major + minor
+  uint64_t memory_total, memory_free;  // 0: not asked, that would make a context
+  char name[128];
+  char text[384];  // the state in words, with versions and the device's own error
 };
 
 struct BackendConfig {
@@ -37,30 +49,41 @@ struct BackendConfig {
 };
 
 // A plugin of another build is refused by these three.
-inline constexpr uint32_t kBackendAbi = 1;
+inline constexpr uint32_t kBackendAbi = 2;
 
-// Work goes on `stream` in order. Hot functions never allocate and never wait. None throws. What a
-// device will add when it comes: rows of several steps ahead stamped with their step number, factor
-// and veto in device memory, a report without waiting.
+// Work goes on `stream` in order. Hot functions never allocate; they wait only where so many uploads
+// are queued that none has room, for the oldest. None throws. While `stream` is being captured into a
+// graph, measure, run and fill_zero record what they would queue; what would have to upload, allocate
+// or wait answers TALUS_E_NOT_PREPARED.
 struct Backend {
   uint32_t size;    // sizeof(Backend)
   uint32_t abi;     // kBackendAbi
   int32_t version;  // TALUS_VERSION
   const char* name;
-  // The last failure of a context in words, and the device's own number for it (0: none).
+  // The last failure of a context in words, and the device's own number for it (0: none). context
+  // NULL: the last one on this thread that had no context, as create's.
   const char* (*last_error)(const void* context, int64_t* detail);
 
-  // Cold. create and set_config copy *config.
+  // Cold. create and set_config copy *config. probe may be asked before any create.
+  int32_t (*probe)(int32_t device, DeviceReport* out);
   int32_t (*create)(const BackendConfig* config, void** context);
   void (*destroy)(void* context);
   int32_t (*set_config)(void* context, const BackendConfig* config);
   void* (*allocate)(void* context, uint64_t bytes, uint64_t alignment, void* stream);  // NULL: none
   void (*release)(void* context, void* data, uint64_t bytes, void* stream);
+  // TALUS_E_ARGUMENT if [data, data + bytes) is not memory that kernels of this device may use; of
+  // context NULL: that the host may use. last_error tells whose it is ("memory of the host").
+  int32_t (*check_pointer)(void* context, const void* data, uint64_t bytes);
+  // Between host and device in either direction, or within one; waits.
+  int32_t (*copy)(void* context, void* to, const void* from, uint64_t bytes, void* stream);
+  // *out: 1 while `stream` is being captured.
+  int32_t (*is_capturing)(void* context, void* stream, int32_t* out);
   // Takes everything anew, all columns too; a failure leaves the plan before in use. Its arrays live
-  // until the next set_plan; columns may change in between, and set_column says so before a step. `workspace` holds workspace_bytes(plan) and is kept as long.
+  // until the next set_plan; columns may change in between, and set_column says so before a step.
+  // `workspace` holds workspace_bytes(plan) and is kept as long.
   uint64_t (*workspace_bytes)(const PlanView* plan);
   int32_t (*set_plan)(void* context, const PlanView* plan, void* workspace, void* stream);
-  int32_t (*read_report)(void* context, Report* out, void* stream);  // waits
+  int32_t (*read_report)(void* context, Report* out, void* stream);  // waits for `stream`
 
   // Hot.
   int32_t (*set_column)(void* context, int32_t column, void* stream);
@@ -70,6 +93,10 @@ struct Backend {
   int32_t (*begin)(void* context, const BeginRow* rows, int32_t count, void* stream);
   int32_t (*run)(void* context, int64_t launch, int32_t pass, double gradient_factor, void* stream);
 };
+
+// What a plugin exports, under this name: NULL for a core of another boundary.
+inline constexpr const char* kBackendEntry = "talus_backend_entry_v1";
+using BackendEntry = const Backend* (*)(uint32_t core_abi);
 
 // For set_column, what is not an operand: scalar classes, and paths with hidden_given.
 inline constexpr int32_t kClassColumn = kColumnCount, kFlagColumn = kColumnCount + 1;

@@ -40,7 +40,8 @@ struct Trial {
     TALUS_FN static void update(const Scalars<S>&, const S*, V* x, V* term) {
       term[0] = x[0];
     }
-    static void fold(const Scalars<double>& s, const double* sums, double* slots, double* values) {
+    TALUS_FN static void fold(const Scalars<double>& s, const double* sums, double* slots,
+                              double* values) {
       slots[norm_sq] = s.beta * slots[norm_sq] + sums[0];
       values[0] = 1 / std::sqrt(slots[norm_sq]);
     }
@@ -60,7 +61,7 @@ struct Trial {
       term[2] = m;
       term[3] = m;
     }
-    static void fold(const Scalars<double>&, const double* sums, double*, double* values) {
+    TALUS_FN static void fold(const Scalars<double>&, const double* sums, double*, double* values) {
       values[0] = std::sqrt(sums[0]) / (1 + sums[2]);
       values[1] = sums[1];
       values[2] = sums[2];

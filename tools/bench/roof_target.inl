@@ -7,7 +7,7 @@
 #if !TALUS_SCALAR_TARGET
 #include "lib/cpu/lane_hwy.inl"
 #endif
-#include "lib/cpu/lane_arithmetic.inl"
+#include "lib/rules/lane_arithmetic.inl"
 #include "lib/cpu/prefetch.inl"
 #include "lib/cpu/convert.inl"
 #include "lib/rules/numbered.inl"

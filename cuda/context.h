@@ -1,0 +1,84 @@
+// One optimizer's share of a device: its plan there, the ring that uploads pass through, failures.
+#pragma once
+#include <memory>
+
+#include "plan.h"
+#include "ring.h"
+#include "status.h"
+
+namespace talus::cuda {
+
+struct Context {
+  explicit Context(const BackendConfig& from);
+
+  BackendConfig config;
+  Failures failures;
+  int64_t process;     // that created it
+  bool pools = false;  // the device allocates in stream order
+  Ring ring;
+  std::unique_ptr<Plan> plan;
+
+  double* norm = nullptr;          // pinned: where the device leaves the sum of squares
+  cudaEvent_t measured = nullptr;  // behind the last norm that was not captured
+  bool measured_eagerly = false;
+  int64_t launches = 0;
+  bool step_under_way = false;  // a pass of this step is queued: it cannot be taken back
+
+  bool is_forked() const;  // this is a child of the process that created it
+  int32_t usable();
+};
+
+// This thread's last failure of a call that had no context.
+Failures& without_context();
+
+// Makes the context's device current and gives the caller's back.
+class DeviceGuard {
+ public:
+  explicit DeviceGuard(int device);
+  ~DeviceGuard();
+  DeviceGuard(const DeviceGuard&) = delete;
+  DeviceGuard& operator=(const DeviceGuard&) = delete;
+  cudaError_t error() const { return error_; }
+
+ private:
+  int before_ = 0;
+  bool restore_ = false;
+  cudaError_t error_;
+};
+
+// What every function of a context begins with: it may be used, and its device is current.
+#define TALUS_ENTER(context)                                                                       \
+  Failures& failures = (context).failures;                                                         \
+  if (const int32_t status_ = (context).usable(); status_ != TALUS_OK) return status_;             \
+  const DeviceGuard guard((context).config.device);                                                \
+  if (const int32_t status_ = failures.check(guard.error(), "cudaSetDevice"); status_ != TALUS_OK) \
+  return status_
+
+// TALUS_E_NOT_PREPARED, naming what would be done, if the stream is being captured.
+int32_t refuse_capture(Context& x, cudaStream_t stream, const char* what);
+
+// Through the ring. `what` names the table.
+int32_t upload(Context& x, void* to, const void* data, size_t bytes, cudaStream_t stream,
+               const char* what);
+
+// Parts of the table of functions, by file: memory.cpp, tables.cpp, launch.cpp.
+void* allocate(void* context, uint64_t bytes, uint64_t alignment, void* stream);
+void release(void* context, void* data, uint64_t bytes, void* stream);
+int32_t check_pointer(void* context, const void* data, uint64_t bytes);
+int32_t copy(void* context, void* to, const void* from, uint64_t bytes, void* stream);
+int32_t fill_zero(void* context, void* data, uint64_t bytes, void* stream);
+
+uint64_t workspace_bytes(const PlanView* plan);
+int32_t set_plan(void* context, const PlanView* plan, void* workspace, void* stream);
+int32_t set_column(void* context, int32_t column, void* stream);
+int32_t set_rows(void* context, const Row* rows, int32_t count, void* stream);
+
+int32_t measure(void* context, void* stream);
+int32_t read_report(void* context, Report* out, void* stream);
+int32_t begin(void* context, const BeginRow* rows, int32_t count, void* stream);
+int32_t run(void* context, int64_t launch, int32_t pass, double gradient_factor, void* stream);
+
+inline Context& get(void* context) { return *static_cast<Context*>(context); }
+inline cudaStream_t as_stream(void* stream) { return static_cast<cudaStream_t>(stream); }
+
+}  // namespace talus::cuda

@@ -1,0 +1,82 @@
+// What follows sums: partials of a tensor into one, the rule's fold, the norm over all tensors. One
+// block a tensor. No include guard: compiled in the namespace of the kernels.
+
+// fold_pairs of lib/table/norm.h by a whole block: x[i] takes x[i + d] for d = 1, 2, 4, ...
+template <Sum kSum>
+TALUS_FN double fold_pairs(double* x, uint64_t n) {
+  for (uint64_t d = 1; d < n; d *= 2) {
+    for (uint64_t i = threadIdx.x * 2 * d; i + d < n; i += blockDim.x * 2 * d)
+      x[i] = join<kSum>(x[i], x[i + d]);
+    __syncthreads();
+  }
+  return n ? x[0] : 0;
+}
+
+TALUS_FN double load_scalar(const void* data, Dtype dtype) {
+  return dtype == Dtype::f64 ? *static_cast<const double*>(data)
+                             : double(*static_cast<const float*>(data));
+}
+TALUS_FN void store_scalar(void* data, Dtype dtype, double x) {
+  if (dtype == Dtype::f64)
+    *static_cast<double*>(data) = x;
+  else
+    *static_cast<float*>(data) = float(x);
+}
+
+template <class Rule, class Pass>
+TALUS_FN void fold_tensor(const FoldArgs& args, uint32_t tensor, const double* sums) {
+  const Tables& tables = args.tables;
+  typename Rule::template Scalars<double> s;
+  __builtin_memcpy(&s, tables.rows[tables.members[tensor].scalar_class].scalar, sizeof s);
+  double slots[kMaxSlots], values[kMaxPartValues] = {};
+  void* data[kMaxSlots];
+  Dtype dtype[kMaxSlots];
+  for (int k = 0; k < kMaxSlots; ++k) {
+    slots[k] = 0;
+    data[k] = nullptr;
+    if ((args.tensor_slots >> k & 1) == 0) continue;
+    dtype[k] = dtype_of(tables.formats[tensor], kFirstSlot + k);
+    data[k] = tables.columns[(kFirstSlot + k) * tables.tensors + tensor];
+    TALUS_ASSUME_GLOBAL(data[k]);
+    if (data[k]) slots[k] = load_scalar(data[k], dtype[k]);
+  }
+  Pass::fold(s, sums, slots, values);
+  for (int k = 0; k < kMaxSlots; ++k)
+    if (data[k]) store_scalar(data[k], dtype[k], slots[k]);
+  for (int k = 0; k < Pass::kValueCount; ++k)
+    tables.part_values[int64_t(tensor) * kMaxPartValues + k] = values[k];
+}
+
+template <class Rule, class Pass>
+__global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constant__ FoldArgs args) {
+  const Tables& tables = args.tables;
+  const uint32_t tensor = args.tensor_list[blockIdx.x];
+  if (tables.members[tensor].scalar_class == kIdle) return;  // the whole block
+  const uint64_t first = tables.tile_first[tensor], tiles = tables.tile_first[tensor + 1] - first;
+  const uint64_t stride = tables.tile_first[tables.tensors];
+  double sums[Pass::kSumCount];
+  each<Pass::kSumCount>([&](auto k) {
+    sums[k] = fold_pairs<Pass::kSums[k]>(tables.partials + k * stride + first, tiles);
+  });
+  if (threadIdx.x == 0) fold_tensor<Rule, Pass>(args, tensor, sums);
+}
+
+// The norm's partials of each tensor into its total.
+__global__ void __launch_bounds__(kFoldThreads)
+    total_kernel(const __grid_constant__ FoldArgs args) {
+  const Tables& tables = args.tables;
+  const int32_t rank = tables.members[blockIdx.x].rank;
+  if (rank < 0) return;
+  const uint64_t first = tables.tile_first[blockIdx.x];
+  const double total =
+      fold_pairs<Sum::squares>(tables.partials + first, tables.tile_first[blockIdx.x + 1] - first);
+  if (threadIdx.x == 0) tables.totals[rank] = total;
+}
+
+// The totals of all tensors that count into one; one block.
+__global__ void __launch_bounds__(kFoldThreads) norm_kernel(const __grid_constant__ FoldArgs args) {
+  const Tables& tables = args.tables;
+  const double total =
+      fold_pairs<Sum::squares>(tables.totals, uint64_t(tables.members[tables.tensors].rank));
+  if (threadIdx.x == 0) *tables.sum_squares = total;
+}

@@ -1,0 +1,40 @@
+// The kernels as a table of functions, and what the launcher must know of them. No device code here:
+// whoever includes this needs no CUDA compiler.
+#pragma once
+#include <span>
+
+#include "descriptors.h"
+
+namespace talus::cuda {
+
+using PassKernel = void (*)(PassArgs);
+using BeginKernel = void (*)(BeginArgs);
+using FoldKernel = void (*)(FoldArgs);
+
+struct PassEntry {
+  PassKernel direct;    // every operand is f32
+  PassKernel mixed[2];  // any dtypes, by compute type is f64
+  FoldKernel fold;      // NULL without sums
+  int threads, sum_count, value_count;
+
+  PassKernel instance(bool is_f64, bool is_direct) const {
+    return is_direct && !is_f64 ? direct : mixed[is_f64];
+  }
+};
+
+struct RuleEntry {
+  std::span<const std::span<const PassEntry>> variants;
+  uint32_t slot_count, tensor_slots;  // bit k: slot k has one element for the tensor
+};
+
+std::span<const RuleEntry> rule_entries();
+
+struct CommonKernels {
+  BeginKernel begin[2];  // by compute type is f64
+  PassEntry squares;     // of gradients: the norm's pass
+  FoldKernel total, norm;
+  int begin_threads, fold_threads;
+};
+const CommonKernels& common_kernels();
+
+}  // namespace talus::cuda

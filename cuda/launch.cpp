@@ -1,0 +1,119 @@
+// The launches of a step: one a kernel key and pass, and what follows sums.
+#include <cstring>
+
+#include "context.h"
+
+namespace talus::cuda {
+namespace {
+
+template <class Args>
+int32_t launch(Context& x, void (*kernel)(Args), int64_t blocks, int threads, Args args,
+               cudaStream_t stream, const char* what) {
+  void* arguments[] = {&args};
+  const cudaError_t error =
+      cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(unsigned(blocks)),
+                       dim3(unsigned(threads)), arguments, 0, stream);
+  if (error == cudaSuccess) {
+    ++x.launches;
+    return TALUS_OK;
+  }
+  // Of a capture that fails nothing has run.
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  const bool captured = x.step_under_way && !is_sticky(error) &&
+                        cudaStreamIsCapturing(stream, &capture) == cudaSuccess &&
+                        capture != cudaStreamCaptureStatusNone;
+  return x.failures.check(error, what, x.step_under_way && !captured);
+}
+
+#define TALUS_LAUNCH(...)                                                                 \
+  do {                                                                                    \
+    if (const int32_t status_ = launch(__VA_ARGS__); status_ != TALUS_OK) return status_; \
+  } while (false)
+
+int32_t is_captured(Context& x, cudaStream_t stream, bool* out) {
+  Failures& failures = x.failures;
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  TALUS_CALL(cudaStreamIsCapturing(stream, &capture));
+  *out = capture != cudaStreamCaptureStatusNone;
+  return TALUS_OK;
+}
+
+}  // namespace
+
+// Partials by tile, totals by tensor, one sum, which goes to the host without a wait.
+int32_t measure(void* context, void* stream_) {
+  Context& x = get(context);
+  TALUS_ENTER(x);
+  const cudaStream_t stream = as_stream(stream_);
+  const Plan& plan = *x.plan;
+  const Tables tables = plan.tables();
+  const CommonKernels& common = common_kernels();
+  bool captured = false;
+  if (const int32_t status = is_captured(x, stream, &captured); status != TALUS_OK) return status;
+  for (const LaunchInfo& info : plan.launches)
+    TALUS_LAUNCH(x, common.squares.instance(info.is_f64(), info.direct), info.chunk_count,
+                 common.squares.threads, PassArgs{tables, info.first_chunk, 0, 1}, stream,
+                 "launch of the gradient norm");
+  const FoldArgs fold{tables, nullptr, 0, 0};
+  if (tables.tensors > 0)
+    TALUS_LAUNCH(x, common.total, tables.tensors, common.fold_threads, fold, stream,
+                 "launch of the totals of tensors");
+  TALUS_LAUNCH(x, common.norm, 1, common.fold_threads, fold, stream, "launch of the total norm");
+  TALUS_CALL(
+      cudaMemcpyAsync(x.norm, tables.sum_squares, sizeof(double), cudaMemcpyDeviceToHost, stream));
+  x.measured_eagerly = !captured;
+  if (!captured) TALUS_CALL(cudaEventRecord(x.measured, stream));
+  return TALUS_OK;
+}
+
+int32_t read_report(void* context, Report* out, void* stream) {
+  Context& x = get(context);
+  TALUS_ENTER(x);
+  if (x.measured_eagerly)
+    TALUS_CALL(cudaEventSynchronize(x.measured));
+  else
+    TALUS_CALL(cudaStreamSynchronize(as_stream(stream)));
+  *out = {*x.norm, x.launches};
+  return TALUS_OK;
+}
+
+int32_t begin(void* context, const BeginRow* rows, int32_t count, void* stream_) {
+  Context& x = get(context);
+  TALUS_ENTER(x);
+  const cudaStream_t stream = as_stream(stream_);
+  const Plan& plan = *x.plan;
+  if (const int32_t status = upload(x, plan.at.begin_rows, rows, size_t(count) * sizeof(BeginRow),
+                                    stream, "upload of first values");
+      status != TALUS_OK)
+    return status;
+  for (const LaunchInfo& info : plan.launches) {
+    const RuleEntry& rule = info.rule();
+    const BeginArgs args{plan.tables(), info.first_chunk, rule.slot_count, rule.tensor_slots};
+    TALUS_LAUNCH(x, common_kernels().begin[info.is_f64()], info.chunk_count,
+                 common_kernels().begin_threads, args, stream, "launch of the first values");
+  }
+  return TALUS_OK;
+}
+
+int32_t run(void* context, int64_t launch_index, int32_t pass_index, double gradient_factor,
+            void* stream_) {
+  Context& x = get(context);
+  TALUS_ENTER(x);
+  const cudaStream_t stream = as_stream(stream_);
+  const Plan& plan = *x.plan;
+  const LaunchInfo& info = plan.launches[size_t(launch_index)];
+  const PassEntry& pass = info.passes()[size_t(pass_index)];
+  const PassArgs args{plan.tables(), info.first_chunk, pass_index > 0 && plan.has_parts,
+                      gradient_factor};
+  TALUS_LAUNCH(x, pass.instance(info.is_f64(), info.direct), info.chunk_count, pass.threads, args,
+               stream, "launch of a pass");
+  x.step_under_way = true;
+  if (!pass.fold) return TALUS_OK;
+  const FoldArgs fold{args.tables, plan.at.tensor_list + info.first_tensor, info.rule().slot_count,
+                      info.rule().tensor_slots};
+  TALUS_LAUNCH(x, pass.fold, info.tensor_count, common_kernels().fold_threads, fold, stream,
+               "launch of a fold");
+  return TALUS_OK;
+}
+
+}  // namespace talus::cuda

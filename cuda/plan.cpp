@@ -1,0 +1,140 @@
+#include "plan.h"
+
+#include <algorithm>
+
+namespace talus::cuda {
+namespace {
+
+// Hands out aligned places of a block one after the other.
+class Block {
+ public:
+  explicit Block(void* base) : base_(static_cast<char*>(base)) {}
+  template <class T>
+  void take(T*& place, int64_t count) {
+    place = reinterpret_cast<T*>(base_ + bytes_);
+    bytes_ += (uint64_t(count) * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  static constexpr uint64_t kAlignment = 64;
+  char* base_;
+  uint64_t bytes_ = 0;
+};
+
+template <class F>
+void for_each_pass(const PlanView& plan, F f) {
+  for (int64_t i = 0; i < plan.launch_count; ++i) {
+    const KernelKey& key = plan.launches[i].key;
+    for (const PassEntry& pass : rule_entries()[size_t(key.rule)].variants[size_t(key.variant)])
+      f(pass);
+  }
+}
+
+bool has_parts(const PlanView& plan) {
+  bool out = false;
+  for_each_pass(plan, [&](const PassEntry& pass) { out = out || pass.value_count > 0; });
+  return out;
+}
+
+int64_t piece_count(const PlanView& plan) { return plan.chunk_first[plan.chunk_count]; }
+int64_t tile_count(const PlanView& plan) { return plan.tile_first[plan.table.tensor_count]; }
+
+}  // namespace
+
+Places places(const PlanView& plan, void* workspace) {
+  const int64_t tensors = plan.table.tensor_count;
+  int sum_rows = 1;  // of the hungriest pass; the norm needs one
+  for_each_pass(plan,
+                [&](const PassEntry& pass) { sum_rows = std::max(sum_rows, pass.sum_count); });
+  Places out{};
+  Block block(workspace);
+  block.take(out.pieces, piece_count(plan));
+  block.take(out.chunk_first, plan.chunk_count + 1);
+  block.take(out.tensor_list, tensors);
+  block.take(out.tile_first, tensors + 1);
+  block.take(out.columns, tensors * kColumnCount);
+  block.take(out.formats, tensors);
+  block.take(out.members, tensors + 1);
+  block.take(out.rows, tensors);  // there are never more classes than parameters
+  block.take(out.begin_rows, tensors);
+  block.take(out.partials, sum_rows * tile_count(plan));
+  block.take(out.totals, tensors);
+  block.take(out.part_values, has_parts(plan) ? tensors * kMaxPartValues : 0);
+  block.take(out.sum_squares, 1);
+  out.bytes = block.bytes();
+  return out;
+}
+
+const char* too_large(const PlanView& plan) {
+  if (plan.table.tensor_count > INT32_MAX) return "tensors";
+  if (plan.chunk_count > INT32_MAX) return "chunks";
+  if (piece_count(plan) > UINT32_MAX) return "pieces of tensors";
+  return nullptr;
+}
+
+Plan::Plan(const PlanView& from, void* workspace)
+    : view(from), at(places(from, workspace)), has_parts(cuda::has_parts(from)) {
+  const size_t tensors = size_t(view.table.tensor_count);
+  columns.resize(tensors * kColumnCount);
+  formats.resize(tensors);
+  members.resize(tensors + 1);
+  next_formats.resize(tensors);
+  next_members.resize(tensors + 1);
+  rows.reserve(tensors);
+  for (int64_t i = 0; i < view.launch_count; ++i) {
+    const Launch& launch = view.launches[i];
+    LaunchInfo info{launch.key,
+                    uint32_t(launch.first_chunk),
+                    uint32_t(launch.chunk_count),
+                    uint32_t(tensor_list.size()),
+                    0,
+                    false};
+    const int64_t last = view.chunk_first[launch.first_chunk + launch.chunk_count];
+    for (int64_t s = view.chunk_first[launch.first_chunk]; s < last; ++s)
+      if (view.segments[s].begin == 0) tensor_list.push_back(uint32_t(view.segments[s].tensor));
+    info.tensor_count = uint32_t(tensor_list.size()) - info.first_tensor;
+    launches.push_back(info);
+  }
+}
+
+Tables Plan::tables() const {
+  return {at.pieces,     at.chunk_first, at.columns,
+          at.formats,    at.members,     view.table.tensor_count,
+          at.tile_first, at.rows,        at.begin_rows,
+          at.partials,   at.totals,      at.part_values,
+          at.sum_squares};
+}
+
+uint64_t Plan::largest_upload() const {
+  return uint64_t(view.table.tensor_count + 1) * std::max(sizeof(Row), sizeof(void*));
+}
+
+void Plan::find_formats() {
+  for (size_t t = 0; t < next_formats.size(); ++t) {
+    uint32_t bits = view.table.hidden_given[t] ? kHiddenGiven : 0;
+    for (int c = 0; c < kColumnCount; ++c)
+      bits |= uint32_t(view.table.column[c].dtype[t]) << (2 * c);
+    next_formats[t] = {bits};
+  }
+  for (LaunchInfo& launch : launches) {
+    launch.direct = true;
+    for (uint32_t i = 0; i < launch.tensor_count; ++i)
+      launch.direct =
+          launch.direct && view.table.path[tensor_list[launch.first_tensor + i]] == Path::direct;
+  }
+}
+
+// Ranks number the tensors that have a gradient and elements, as the CPU's norm does.
+void Plan::find_members() {
+  int32_t rank = 0;
+  const size_t tensors = next_formats.size();
+  for (size_t t = 0; t < tensors; ++t) {
+    const int32_t scalar_class = view.table.scalar_class[t];
+    const bool counts = scalar_class != kIdle && view.table.count[t] > 0;
+    next_members[t] = {scalar_class, counts ? rank++ : -1};
+  }
+  next_members[tensors] = {kIdle, rank};
+}
+
+}  // namespace talus::cuda

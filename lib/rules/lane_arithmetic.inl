@@ -1,0 +1,32 @@
+// What rules and their sums use beyond + - * / sqrt abs select, from these alone, for any lane. No
+// include guard: compiled in the namespace of its target.
+
+// From a to b by w, in the form that torch has: w = 1 gives exactly b, w = 0 exactly a. The branch
+// is the same for all elements.
+template <class V, class S>
+TALUS_FN V lerp(V a, V b, const LerpWeight<S>& w) {
+  if (w.from_b != 0) return b - (b - a) * V(w.rest);
+  return a + V(w.weight) * (b - a);
+}
+
+// The larger one; NaN if either is.
+template <class V>
+TALUS_FN V maximum(V a, V b) {
+  const V larger = select(a >= b, a, b);
+  return select(a != a, a, larger);
+}
+
+// One term into a sum, and two partials of it.
+template <Sum kSum, class V>
+TALUS_FN V add_term(V lane, V x) {
+  if constexpr (kSum == Sum::plain) return lane + x;
+  if constexpr (kSum == Sum::squares) return lane + x * x;
+  if constexpr (kSum == Sum::magnitudes) return lane + abs(x);
+  if constexpr (kSum == Sum::largest) return maximum(lane, abs(x));
+}
+
+template <Sum kSum, class V>
+TALUS_FN V join(V a, V b) {
+  if constexpr (kSum == Sum::largest) return maximum(a, b);
+  return a + b;
+}
