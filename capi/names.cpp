@@ -5,6 +5,7 @@
 #include "capi/boundary.h"
 #include "capi/build_info.h"
 #include "lib/cpu/kernels.h"
+#include "lib/device/devices.h"
 #include "lib/optimizer/optimizer.h"
 #include "lib/rules/registry.h"
 
@@ -43,7 +44,19 @@ Named setting(std::string_view, int32_t i) {
 }
 
 Named feature(std::string_view, int32_t i) {
-  return i == 0 ? Named{"cpu", "tensors in the memory of the process"} : Named{};
+  constexpr Named kFeatures[] = {{"cpu", "tensors in the memory of the process"},
+                                 {"cuda", "tensors in the memory of a CUDA device"}};
+  return i < int32_t(std::size(kFeatures)) ? kFeatures[i] : Named{};
+}
+
+Named plugin(std::string_view, int32_t i) {
+  Line line{};
+  return plugin_line(i, &line) ? Named{line.name, line.doc} : Named{};
+}
+
+Named device(std::string_view, int32_t i) {
+  Line line{};
+  return device_line(i, &line) ? Named{line.name, line.doc} : Named{};
 }
 
 Named usable_target(std::string_view, int32_t i) {
@@ -71,6 +84,8 @@ constexpr NameList kLists[] = {
     {"features", "of this build", feature},
     {"cpu_targets", "instruction sets usable here, strongest first", usable_target},
     {"cpu_target", "the one in use", target_in_use},
+    {"plugins", "files of those in use", plugin},
+    {"devices", "usable here, but for the CPU", device},
     {"lists", "of names", list_name},
 };
 
@@ -173,10 +188,12 @@ const char* talus_name_doc(const char* list, const char* name) {
 
 int32_t talus_has_feature(const char* name) {
   const talus_status status = guarded(__func__, [&] {
-    const TargetInfo* target = nullptr;
-    if (name && std::strcmp(name, "cpu") == 0) return choose_cpu_target(&target);
-    return failure(TALUS_E_NAME, "talus_has_feature: this build has no feature %s, expected: cpu",
-                   quoted(name ? name : "NULL").c_str());
+    const Backend* backend = nullptr;
+    const std::string_view wanted = name ? name : "NULL";
+    if (wanted == "cpu") return find_backend(TALUS_CPU, 0, &backend);
+    if (wanted == "cuda") return find_backend(TALUS_CUDA, 0, &backend);
+    return failure(TALUS_E_NAME, "talus_has_feature: no feature %s, expected: cpu, cuda",
+                   quoted(wanted).c_str());
   });
   return status == TALUS_OK;
 }

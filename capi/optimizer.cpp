@@ -4,6 +4,8 @@
 
 #include "capi/boundary.h"
 #include "lib/base/log.h"
+#include "lib/device/devices.h"
+#include "lib/device/plugin.h"
 #include "lib/optimizer/optimizer.h"
 
 using namespace talus;
@@ -46,8 +48,8 @@ Status check_param(const talus_optimizer* opt, int64_t param, const char* functi
                  Int(param), Int(count - 1));
 }
 
-Status check_stream(void* stream, const char* function) {
-  if (!stream) return {};
+Status check_stream(const talus_optimizer* opt, void* stream, const char* function) {
+  if (!stream || !get(opt).on_cpu()) return {};
   return failure(TALUS_E_ARGUMENT, "%s: stream is %p, expected NULL on the CPU", function, stream);
 }
 
@@ -88,15 +90,10 @@ talus_status talus_create(const char* algorithm, int32_t device_type, int32_t de
     TALUS_TRY(need(algorithm, "talus_create", "algorithm"));
     AlgorithmRef ref;
     TALUS_TRY(find("talus_create", algorithm, &ref));
-    if (device_type != TALUS_CPU)
-      return failure(TALUS_E_UNSUPPORTED,
-                     "talus_create: device_type is %d, this build has: cpu (%d)", device_type,
-                     TALUS_CPU);
-    if (device_id != 0)
-      return failure(TALUS_E_ARGUMENT, "talus_create: device_id is %d, expected 0 for the CPU",
-                     device_id);
+    const Backend* backend = nullptr;
+    TALUS_TRY(find_backend(device_type, device_id, &backend));
     std::unique_ptr<Optimizer> made;
-    TALUS_TRY(Optimizer::create(ref, &made));
+    TALUS_TRY(Optimizer::create(ref, *backend, device_id, &made));
     *out = reinterpret_cast<talus_optimizer*>(made.release());
     return {};
   });
@@ -234,7 +231,7 @@ talus_status talus_zero_grad(talus_optimizer* opt, int32_t mode, void* stream) {
       return failure(TALUS_E_ARGUMENT,
                      "talus_zero_grad: mode is %d, expected TALUS_ZERO_FILL (0) or _UNBIND (1)",
                      mode);
-    TALUS_TRY(check_stream(stream, "talus_zero_grad"));
+    TALUS_TRY(check_stream(opt, stream, "talus_zero_grad"));
     return get(opt).zero_grad(mode == TALUS_ZERO_UNBIND, stream);
   });
 }
@@ -297,7 +294,7 @@ talus_status talus_set_steps(talus_optimizer* opt, int64_t param, int64_t steps)
 talus_status talus_prepare(talus_optimizer* opt, void* stream) {
   return guarded(__func__, [&]() -> Status {
     TALUS_TRY(need(opt, "talus_prepare", "opt"));
-    TALUS_TRY(check_stream(stream, "talus_prepare"));
+    TALUS_TRY(check_stream(opt, stream, "talus_prepare"));
     return get(opt).prepare(stream);
   });
 }
@@ -305,8 +302,16 @@ talus_status talus_prepare(talus_optimizer* opt, void* stream) {
 talus_status talus_step(talus_optimizer* opt, void* stream) {
   return guarded(__func__, [&]() -> Status {
     TALUS_TRY(need(opt, "talus_step", "opt"));
-    TALUS_TRY(check_stream(stream, "talus_step"));
+    TALUS_TRY(check_stream(opt, stream, "talus_step"));
     return get(opt).step(stream);
+  });
+}
+
+talus_status talus_advance(talus_optimizer* opt, void* stream) {
+  return guarded(__func__, [&]() -> Status {
+    TALUS_TRY(need(opt, "talus_advance", "opt"));
+    TALUS_TRY(check_stream(opt, stream, "talus_advance"));
+    return get(opt).advance(stream);
   });
 }
 
@@ -316,7 +321,7 @@ talus_status talus_step_closure(talus_optimizer* opt, talus_closure closure, voi
     TALUS_TRY(need(opt, "talus_step_closure", "opt"));
     if (!closure)
       return failure(TALUS_E_ARGUMENT, "talus_step_closure: closure is NULL, expected a function");
-    TALUS_TRY(check_stream(stream, "talus_step_closure"));
+    TALUS_TRY(check_stream(opt, stream, "talus_step_closure"));
     double value = 0;
     if (const int32_t answer = closure(user, &value); answer != 0)
       return Status(
@@ -367,6 +372,10 @@ talus_status talus_set_allocator(talus_optimizer* opt, const talus_allocator* al
     }
     return get(opt).set_allocator(taken);
   });
+}
+
+talus_status talus_set_plugin_path(const char* folders) {
+  return guarded(__func__, [&] { return set_plugin_path(folders); });
 }
 
 void talus_set_log(talus_log log, int32_t level, void* user) { set_log(log, level, user); }

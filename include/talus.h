@@ -21,8 +21,12 @@
  *            as long as the optimizer; nobody frees it.
  * threads    different optimizers: any threads. One optimizer: one call at a time, from any thread
  *            (externally synchronized). Functions without an optimizer: any thread, any time.
- * streams    void *stream orders the work of a device; on the CPU it must be NULL and the work is
- *            done when the call returns.
+ * streams    void *stream is a cudaStream_t (CUstream), NULL the legacy default stream. Work is put
+ *            on it in order and the call does not wait for it: tensors belong to the step until the
+ *            stream has passed it. On the CPU it must be NULL and the work is done on return.
+ * devices    a device is found and used by a plugin, libtalus_cuda.so, which is loaded at the first
+ *            question for one and stays loaded; see talus_set_plugin_path. Pointers (data, grad,
+ *            state) are memory of the optimizer's device. Calls leave the current device as it was.
  * structs    start with struct_size: set it to sizeof. A zero field means its default. A longer
  *            struct of a newer caller is accepted if all that is unknown here is zero, else
  *            TALUS_E_UNSUPPORTED; a shorter one of an older caller takes defaults for the rest.
@@ -31,7 +35,8 @@
  *            whatever rounding mode or flush-to-zero the calling thread has set; that setting is
  *            restored before the call returns.
  * quiet      the library never prints, aborts, exits, throws or installs a signal handler. Variables
- *            named TALUS_* are read once, at the first talus_create or question for "cpu_target".
+ *            named TALUS_* are read once: TALUS_CPU_TARGET at the first talus_create or question for
+ *            "cpu_target", TALUS_PLUGIN_PATH at the first question for a device.
  */
 #ifndef TALUS_H
 #define TALUS_H
@@ -75,6 +80,9 @@ TALUS_API const char *talus_build_info(void);
  *   "cpu_targets"  instruction sets usable on this machine, strongest first
  *   "cpu_target"   the one of them in use, and as its line why it was chosen; empty where the
  *                  variable TALUS_CPU_TARGET names none of them
+ *   "plugins"      files of the plugins in use; as their line their versions, or what they miss
+ *   "devices"      "cuda:0" and so on, as their line name, capability and memory; empty where
+ *                  talus_has_feature("cuda") says why
  *   "lists"        the names above, but for "slots/..."
  * talus_name_count returns -1 for an unknown list; talus_name_at NULL for an unknown list or an i
  * that is not in 0 .. count-1. */
@@ -84,7 +92,8 @@ TALUS_API const char *talus_name_at(const char *list, int32_t i);
 /* Returns one static line about a name of a list, or NULL where either is unknown. */
 TALUS_API const char *talus_name_doc(const char *list, const char *name);
 
-/* Returns 1 if the feature can be used here and now, else 0 with the reason in talus_last_error. */
+/* Returns 1 if the feature can be used here and now, else 0 with the reason in talus_last_error.
+ * "cuda" looks for plugin, driver and device, and makes no context. */
 TALUS_API int32_t talus_has_feature(const char *name);
 
 /* ---- status --------------------------------------------------------------------------------- */
@@ -173,9 +182,15 @@ typedef struct talus_optimizer talus_optimizer;
 #define TALUS_ALL (-1)
 
 /* Creates an optimizer whose group 0 runs `algorithm` (a name or an alias; see "algorithms").
- * device_type TALUS_CPU with device_id 0. *out is the caller's, for talus_destroy.
- * TALUS_E_NAME: unknown algorithm, or a TALUS_CPU_TARGET that this machine does not have;
- * TALUS_E_UNSUPPORTED: a device that this build does not have. */
+ * TALUS_CPU with device_id 0, or TALUS_CUDA with the driver's ordinal. *out is the caller's, for
+ * talus_destroy. TALUS_E_NAME: unknown algorithm, or a TALUS_CPU_TARGET that this machine does not
+ * have; TALUS_E_ARGUMENT: no such device_id; TALUS_E_UNSUPPORTED: no plugin (the text lists where it
+ * was looked for) or one of another build, no driver or an old one, no device; TALUS_E_DEVICE.
+ * Whatever is missing for a device, the CPU goes on.
+ *
+ * Calls on a device also return TALUS_E_DEVICE; TALUS_E_DEVICE_LOST once its work has ended in an
+ * error that only a new process gets rid of, or half a step was taken: from then on every call that
+ * needs the device does, with the first text; TALUS_E_FORKED in a child process. */
 TALUS_API talus_status talus_create(const char *algorithm, int32_t device_type, int32_t device_id,
                                     talus_optimizer **out);
 
@@ -208,7 +223,8 @@ TALUS_API talus_status talus_get(const talus_optimizer *opt, int32_t group, cons
  *   "threads"         most threads of a step, the caller's included; 0: as many as this process may
  *                     use. Never changes a result.
  *   "stats"           1: measure the norm of the gradients in each step (one more read of them)
- *   "check_pointers"  0: bind calls skip the search for overlaps with other tensors
+ *   "check_pointers"  0: calls that bind skip the search for overlaps with other tensors, and do
+ *                     not ask the driver whose memory a new pointer is (about a microsecond each)
  *   "chunk_tiles"     most work that a thread takes at once, in tiles of 4,096 elements. Never
  *                     changes a result. */
 TALUS_API talus_status talus_set_setting(talus_optimizer *opt, const char *name, double value);
@@ -322,6 +338,14 @@ TALUS_API talus_status talus_prepare(talus_optimizer *opt, void *stream);
  * as talus_prepare. */
 TALUS_API talus_status talus_step(talus_optimizer *opt, void *stream);
 
+/* For CUDA graphs. On a capturing stream talus_step records its launches and counts nothing; what
+ * it needs must be there, from talus_prepare, else TALUS_E_NOT_PREPARED and the capture goes on.
+ * Before each replay, on the same stream, this counts a step and sends what its kernels read: values
+ * set and pointers bound since then act on it. TALUS_E_STATE: not prepared, or parameters were added
+ * or what exists has changed since, so that the graph is no longer the step; TALUS_E_UNSUPPORTED: on
+ * the CPU. */
+TALUS_API talus_status talus_advance(talus_optimizer *opt, void *stream);
+
 /* Evaluates the loss, writes it to *loss and writes (or binds) the gradients. Runs on the calling
  * thread and may call talus_bind_grads and talus_zero_grad of the same optimizer, nothing else of
  * it. Non-zero: stop. Must not unwind. */
@@ -373,6 +397,13 @@ typedef struct talus_allocator {
 
 /* Sets the allocator; NULL: the library's own. TALUS_E_STATE once memory has been allocated. */
 TALUS_API talus_status talus_set_allocator(talus_optimizer *opt, const talus_allocator *allocator);
+
+/* Sets the folders that plugins are looked for in first: absolute, separated by ':', copied; NULL:
+ * none. Then come the folders of the variable TALUS_PLUGIN_PATH, the folder of this library and its
+ * subfolder talus, and the loader's own path; never the working directory. The first file of the
+ * name is taken or refused. Process-wide, from any thread. TALUS_E_STATE once a plugin has been
+ * looked for. */
+TALUS_API talus_status talus_set_plugin_path(const char *folders);
 
 #define TALUS_LOG_ERROR 0
 #define TALUS_LOG_WARNING 1

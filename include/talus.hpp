@@ -149,6 +149,11 @@ inline bool has_feature(const std::string& name, std::string* reason = nullptr) 
   return false;
 }
 
+// Sets the folders that plugins are looked for in first, separated by ':'.
+inline void set_plugin_path(const std::string& folders) {
+  check(talus_set_plugin_path(folders.c_str()));
+}
+
 // Names and values of hyperparameters or settings.
 using Values = std::initializer_list<std::pair<const char*, double>>;
 
@@ -355,6 +360,8 @@ class Optimizer {
 
   void prepare(void* stream = nullptr) { check(talus_prepare(handle(), stream)); }
   void step(void* stream = nullptr) { check(talus_step(handle(), stream)); }
+  // Before a captured step is replayed.
+  void advance(void* stream = nullptr) { check(talus_advance(handle(), stream)); }
 
   // Calls closure() -> loss, then takes a step, and returns the loss. An exception of the closure
   // comes out of this call, never through the C frames, and no step was taken.

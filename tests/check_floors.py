@@ -19,6 +19,7 @@ HOUSE = {
     "lib/rules": BELOW,
     "lib/table": BELOW,
     "lib/cpu": BELOW,
+    "lib/device": BELOW,
     "lib/optimizer": BELOW,
     "lib/checkpoint": BELOW,
     "lib/comm": BELOW,

@@ -1,30 +1,43 @@
 // How an optimizer comes and goes, and the hooks of its host. The step is in optimizer.cpp.
+#include <unistd.h>
+
 #include "lib/base/log.h"
 #include "lib/cpu/backend.h"
 #include "lib/cpu/chunk_runner.h"
-#include "lib/cpu/kernels.h"
+#include "lib/device/devices.h"
 #include "lib/optimizer/optimizer.h"
 
 namespace talus {
 
 Status Optimizer::create(const AlgorithmRef& algorithm, std::unique_ptr<Optimizer>* out) {
-  const TargetInfo* target = nullptr;
-  TALUS_TRY(choose_cpu_target(&target));
+  const Backend* cpu = nullptr;
+  TALUS_TRY(find_backend(TALUS_CPU, 0, &cpu));
+  return create(algorithm, *cpu, 0, out);
+}
+
+Status Optimizer::create(const AlgorithmRef& algorithm, const Backend& backend, int32_t device,
+                         std::unique_ptr<Optimizer>* out) {
   std::unique_ptr<Optimizer> made(new Optimizer);
-  made->backend_ = &cpu_backend();
+  made->backend_ = &backend;
+  made->config_.device = device;
+  made->process_ = getpid();
   made->config_.threads = usable_threads();
-  if (const int32_t status = made->backend_->create(&made->config_, &made->context_);
-      status != TALUS_OK)
-    return failure(status, "cannot create the %s backend", made->backend_->name);
+  if (const int32_t status = backend.create(&made->config_, &made->context_); status != TALUS_OK) {
+    int64_t detail = 0;
+    const char* const why = backend.last_error(nullptr, &detail);
+    return Status(status, text("cannot use %s device %d: %s", backend.name, device, why), detail);
+  }
   made->memory_ = std::make_unique<StateMemory>(made->model_, *made->backend_, made->context_);
   made->algorithm_ = algorithm;
   made->model_.groups.emplace_back(algorithm);
   for (int i = 0; i < kSettingCount; ++i) made->settings_[i] = settings()[size_t(i)].def;
-  log_line(TALUS_LOG_INFO, "optimizer \"%s\" on %s, target %s", algorithm.algorithm->name,
-           made->backend_->name, target->kernels->target);
+  log_line(TALUS_LOG_INFO, "optimizer \"%s\" on %s device %d", algorithm.algorithm->name,
+           backend.name, device);
   *out = std::move(made);
   return {};
 }
+
+bool Optimizer::on_cpu() const { return backend_ == &cpu_backend(); }
 
 Optimizer::~Optimizer() {
   memory_.reset();

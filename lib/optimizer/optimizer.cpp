@@ -2,6 +2,8 @@
 // surrounds it is in life.cpp, values.cpp, tensors.cpp and states.cpp.
 #include "lib/optimizer/optimizer.h"
 
+#include <unistd.h>
+
 #include <cmath>
 
 #include "lib/base/float_contract.h"
@@ -9,8 +11,12 @@
 
 namespace talus {
 Status Optimizer::step(void* stream) {
-  TALUS_TRY(check_step());                                      // something is bound
-  TALUS_TRY(check_conflicts());                                 // values fit each other
+  TALUS_TRY(check_usable());     // the device, in this process
+  TALUS_TRY(check_step());       // something is bound
+  TALUS_TRY(check_conflicts());  // values fit each other
+  bool capturing = false;
+  TALUS_TRY(ask_capturing(stream, &capturing));
+  if (capturing) return capture(stream);                        // recorded, not taken: capture.cpp
   TALUS_TRY(ready(StateMemory::Scope::with_gradient, stream));  // steady state: nothing to do
   const FloatEnvironment ieee;                                  // for the host scalars
   TALUS_TRY(measure(stream));                                   // gradient norm, if asked
@@ -22,8 +28,19 @@ Status Optimizer::step(void* stream) {
 }
 
 Status Optimizer::prepare(void* stream) {
+  TALUS_TRY(check_usable());
   TALUS_TRY(check_conflicts());
   return ready(StateMemory::Scope::all, stream);
+}
+
+Status Optimizer::check_usable() const {
+  if (on_cpu()) return {};
+  if (getpid() != process_)
+    return failure(TALUS_E_FORKED,
+                   "the optimizer was created in process %lld and this is its child: no device "
+                   "survives fork, expected talus_create here",
+                   static_cast<long long>(process_));
+  return lost_;
 }
 
 Status Optimizer::check_step() const {
@@ -107,11 +124,20 @@ Status Optimizer::send_columns(void* stream) {
 }
 
 // A backend's status in words.
-Status Optimizer::from_backend(int32_t status, const char* what) const {
+Status Optimizer::from_backend(int32_t status, const char* what) {
   if (status == TALUS_OK) return {};
   int64_t detail = 0;
   const char* const why = backend_->last_error(context_, &detail);
-  return Status(status, text("the %s backend failed to %s: %s", backend_->name, what, why), detail);
+  const Status said(status, text("the %s backend failed to %s: %s", backend_->name, what, why),
+                    detail);
+  return status == TALUS_E_DEVICE_LOST ? lose(said) : said;
+}
+
+// Every later call that needs the device answers with the first reason.
+Status Optimizer::lose(const Status& why) {
+  lost_ =
+      Status(TALUS_E_DEVICE_LOST, why.text() + "; nothing but talus_destroy is left", why.detail());
+  return lost_;
 }
 
 Status Optimizer::measure(void* stream) {
@@ -160,8 +186,10 @@ Status Optimizer::run_passes(void* stream) {
     const KernelKey& key = plan_.launches()[i].key;
     const VariantInfo& variant = rules()[size_t(key.rule)].variants[size_t(key.variant)];
     for (size_t pass = 0; pass < variant.passes.size(); ++pass)
-      TALUS_TRY(from_backend(
-          backend_->run(context_, int64_t(i), int32_t(pass), gradient_factor, stream), "step"));
+      if (const Status status = from_backend(
+              backend_->run(context_, int64_t(i), int32_t(pass), gradient_factor, stream), "step");
+          !status.ok())  // behind another launch, some tensors have been updated and others not
+        return i == 0 && pass == 0 ? status : lose(status);
   }
   return {};
 }

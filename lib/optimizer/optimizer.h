@@ -25,6 +25,9 @@ struct StepStats {
 
 class Optimizer {
  public:
+  // On a device of the backend that find_backend gave.
+  static Status create(const AlgorithmRef& algorithm, const Backend& backend, int32_t device,
+                       std::unique_ptr<Optimizer>* out);
   // On the CPU. TALUS_E_NAME if TALUS_CPU_TARGET is not to be had.
   static Status create(const AlgorithmRef& algorithm, std::unique_ptr<Optimizer>* out);
   ~Optimizer();
@@ -32,6 +35,7 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   const Model& model() const { return model_; }
+  bool on_cpu() const;
 
   // Groups and values; group is valid or TALUS_ALL.
   Status add_group(const AlgorithmRef* algorithm, int32_t* group);
@@ -56,6 +60,7 @@ class Optimizer {
 
   Status prepare(void* stream);
   Status step(void* stream);
+  Status advance(void* stream);  // before a captured step is replayed
 
   const StepStats& stats() const { return stats_; }
   uint64_t state_bytes() const { return memory_->bytes(); }
@@ -72,22 +77,27 @@ class Optimizer {
   Optimizer() = default;
 
   // Parts of a step, in the order of their calls.
+  Status check_usable() const;
   Status check_step() const;
   Status check_conflicts();
   Status ready(StateMemory::Scope scope, void* stream);
   Status build_plan(void* stream);
   Status send_columns(void* stream);
-  Status from_backend(int32_t status, const char* what) const;
+  Status from_backend(int32_t status, const char* what);
+  Status lose(const Status& why);
   Status measure(void* stream);
   Status send_scalars(void* stream);
   Status begin_new(void* stream);
   Status run_passes(void* stream);
+  Status ask_capturing(void* stream, bool* out);
+  Status capture(void* stream);
   void count_step();
 
   Status add_checked(int32_t group, std::span<const talus_param> params);
   void take_back(int64_t param_count);
   Status check_new_gradients(int64_t first) const;
   Status check_grad(int64_t param, const void* grad) const;
+  Status check_device(const void* data, uint64_t bytes, int64_t param, const char* what) const;
   void set_grad(int64_t param, void* grad);
   Status check_no_gradient(const void* data, uint64_t bytes, int64_t param, const char* what) const;
   Status move_range(void* old, MemoryMap::Owner owner, void* data, uint64_t bytes, const char* what,
@@ -115,6 +125,9 @@ class Optimizer {
   std::vector<BeginRow> begin_rows_;  // by scalar class
   StepStats stats_;
   std::vector<int64_t> first_state_{0};  // of each parameter, and the end
+
+  int64_t process_ = 0;  // that created it
+  Status lost_;  // what ended the use of the device; not OK: nothing but destruction is left
 
   // What the next step must do first.
   bool plan_changed_ = true, values_changed_ = true;

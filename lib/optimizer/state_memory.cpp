@@ -34,9 +34,15 @@ bool StateMemory::complete(int64_t param) const {
 
 Status StateMemory::take_memory(const char* what, uint64_t bytes, void* stream, void** out) {
   void* const data = backend_.allocate(context_, bytes, kStateAlignment, stream);
-  if (!data)
-    return failure(TALUS_E_MEMORY, "%s: the allocator has no %llu bytes", what,
-                   static_cast<unsigned long long>(bytes));
+  if (!data) {
+    int64_t detail = 0;
+    const std::string why = backend_.last_error(context_, &detail);
+    return Status(
+        TALUS_E_MEMORY,
+        text("%s: the allocator has no %llu bytes%s%s", what,
+             static_cast<unsigned long long>(bytes), why.empty() ? "" : ": ", why.c_str()),
+        detail);
+  }
   if (uintptr_t(data) % kStateAlignment != 0) {
     backend_.release(context_, data, bytes, stream);
     return failure(TALUS_E_MEMORY, "%s: the allocator gave %p, expected a multiple of %d bytes",

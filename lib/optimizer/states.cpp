@@ -56,6 +56,7 @@ Status Optimizer::bind_state(int64_t param, std::string_view name, void* data, u
   Parameter as_slot;
   as_slot.name = p.name, as_slot.count = slot.count;
   TALUS_TRY(check_pointer(data, as_slot, slot.dtype, param, slot.name));
+  TALUS_TRY(check_device(data, slot.bytes(), param, slot.name));
   void* const old = memory_->is_bound(param, slot) ? state_data(param, slot) : nullptr;
   TALUS_TRY(move_range(old, {param, slot.column}, data, bytes, slot.name,
                        settings_[kCheckPointers] != 0));

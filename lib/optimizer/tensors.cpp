@@ -1,6 +1,7 @@
 // Parameters and gradients: each call checks all it was given before it changes anything.
 #include <algorithm>
 
+#include "lib/device/plugin.h"
 #include "lib/optimizer/optimizer.h"
 
 namespace talus {
@@ -40,12 +41,14 @@ Status Optimizer::add_checked(int32_t group, std::span<const talus_param> params
     p.group = group;
     TALUS_TRY(model_.params.add(p, params[i].data));
     const int64_t row = int64_t(before + i);
-    model_.table.add_row(p.count);  // reserved: nothing throws from here on
+    model_.table.add_row(p.count);  // reserved: nothing throws until the row is whole
     model_.table.set(kValue, row, params[i].data, p.dtype);
     model_.table.set(kGradient, row, params[i].grad, p.grad_dtype);
     model_.table.seal(row);
     model_.classes.add_parameter(group);
     memory_->add_parameter();
+    TALUS_TRY(check_device(params[i].data, uint64_t(p.count * size_of(p.dtype)), row, "data"));
+    TALUS_TRY(check_device(params[i].grad, uint64_t(p.count * size_of(p.grad_dtype)), row, "grad"));
   }
   TALUS_TRY(check_new_gradients(int64_t(before)));
   index_states(int64_t(before));
@@ -88,6 +91,24 @@ Status Optimizer::check_grad(int64_t param, const void* grad) const {
                                      "grad");
 }
 
+// The driver knows whose memory it is. On the CPU it is asked only if somebody has loaded it.
+Status Optimizer::check_device(const void* data, uint64_t bytes, int64_t param,
+                               const char* what) const {
+  const Backend* const asked = on_cpu() ? loaded_cuda_plugin() : backend_;
+  if (!asked || !data || bytes == 0 || settings_[kCheckPointers] == 0) return {};
+  void* const context = on_cpu() ? nullptr : context_;
+  const int32_t status = asked->check_pointer(context, data, bytes);
+  if (status == TALUS_OK) return {};
+  int64_t detail = 0;
+  const char* const why = asked->last_error(context, &detail);
+  return Status(
+      status,
+      text("parameter %lld %s: %s at %p is %s, expected memory of %s",
+           static_cast<long long>(param), quoted(model_.params[param].name).c_str(), what, data,
+           why, on_cpu() ? "the host" : text("CUDA device %d", config_.device).c_str()),
+      detail);
+}
+
 // Memory that a step is going to write must not be a gradient either.
 Status Optimizer::check_no_gradient(const void* data, uint64_t bytes, int64_t param,
                                     const char* what) const {
@@ -128,6 +149,7 @@ Status Optimizer::move_range(void* old, MemoryMap::Owner owner, void* data, uint
 Status Optimizer::bind_data(int64_t param, void* data) {
   const Parameter& p = model_.params[param];
   TALUS_TRY(check_pointer(data, p, p.dtype, param, "data"));
+  TALUS_TRY(check_device(data, uint64_t(p.count * size_of(p.dtype)), param, "data"));
   TALUS_TRY(move_range(model_.table.data(kValue, param), {param, kDataRange}, data,
                        uint64_t(p.count * size_of(p.dtype)), "data",
                        settings_[kCheckPointers] != 0));
@@ -147,6 +169,7 @@ Status Optimizer::bind_grads(int64_t first, std::span<void* const> grads) {
     const Parameter& p = model_.params[param];
     TALUS_TRY(check_pointer(grads[i], p, p.grad_dtype, param, "grad"));
     if (settings_[kCheckPointers] != 0) TALUS_TRY(check_grad(param, grads[i]));
+    TALUS_TRY(check_device(grads[i], uint64_t(p.count * size_of(p.grad_dtype)), param, "grad"));
   }
   if (moves) model_.classes.reserve(size_t(model_.params.size()), moves);
   for (size_t i = 0; i < grads.size(); ++i) set_grad(first + int64_t(i), grads[i]);
@@ -168,16 +191,18 @@ void Optimizer::set_grad(int64_t param, void* grad) {
 }
 
 Status Optimizer::zero_grad(bool unbind, void* stream) {
+  if (!unbind) TALUS_TRY(check_usable());
   for (int64_t p = 0; p < model_.params.size(); ++p) {
     void* const grad = model_.table.data(kGradient, p);
     if (!grad) continue;
     const Parameter& param = model_.params[p];
     if (unbind)
       set_grad(p, nullptr);
-    else if (const int32_t s = backend_->fill_zero(
-                 context_, grad, uint64_t(param.count * size_of(param.grad_dtype)), stream);
-             s != TALUS_OK)
-      return failure(s, "the %s backend cannot fill a gradient", backend_->name);
+    else
+      TALUS_TRY(from_backend(
+          backend_->fill_zero(context_, grad, uint64_t(param.count * size_of(param.grad_dtype)),
+                              stream),
+          "fill a gradient"));
   }
   return {};
 }

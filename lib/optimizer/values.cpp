@@ -14,7 +14,8 @@ constexpr Hyper kSettings[] = {
      "most threads of a step, the caller's included; 0: as many as the process may use"},
     {"stats", TALUS_FLAG, 0, kSwitch, 0, "1: measure the norm of the gradients in each step"},
     {"check_pointers", TALUS_FLAG, 1, kSwitch, 0,
-     "0: bind calls skip the search for overlaps with other tensors"},
+     "0: calls that bind skip the search for overlaps, and do not ask the driver whose memory it "
+     "is"},
     {"chunk_tiles",
      TALUS_INTEGER,
      double(kChunk / kTile),

@@ -1,0 +1,57 @@
+// Steps in a graph of the device: recorded once, then advanced and replayed. What changes from step to
+// step lies in device memory that the graph reads, so a replay needs nothing of the host but that.
+#include "lib/base/float_contract.h"
+#include "lib/base/float_environment.h"
+#include "lib/optimizer/optimizer.h"
+
+namespace talus {
+
+Status Optimizer::ask_capturing(void* stream, bool* out) {
+  if (on_cpu()) return {};
+  int32_t capturing = 0;
+  TALUS_TRY(from_backend(backend_->is_capturing(context_, stream, &capturing), "ask the stream"));
+  *out = capturing != 0;
+  return {};
+}
+
+// Launches alone: a graph keeps where an upload came from, not what it was.
+Status Optimizer::capture(void* stream) {
+  const char* const missing = state_wanted_           ? "state has no memory"
+                              : plan_changed_         ? "the plan is not built"
+                              : columns_changed_ != 0 ? "pointers have changed"
+                                                      : nullptr;
+  if (missing)
+    return failure(
+        TALUS_E_NOT_PREPARED,
+        "talus_step on a capturing stream: %s, expected talus_prepare before the capture", missing);
+  if (settings_[kStats] != 0)
+    TALUS_TRY(from_backend(backend_->measure(context_, stream), "measure gradients"));
+  return run_passes(stream);
+}
+
+// What a step does around its launches. First-timers begin here, ahead of the graph.
+Status Optimizer::advance(void* stream) {
+  if (on_cpu())
+    return failure(TALUS_E_UNSUPPORTED,
+                   "talus_advance: the CPU captures no steps, expected talus_step");
+  TALUS_TRY(check_usable());
+  TALUS_TRY(check_step());
+  TALUS_TRY(check_conflicts());
+  bool capturing = false;
+  TALUS_TRY(ask_capturing(stream, &capturing));
+  if (capturing)
+    return failure(TALUS_E_STATE,
+                   "talus_advance: the stream is capturing, expected a call before each replay");
+  if (plan_changed_ || state_wanted_)
+    return failure(TALUS_E_STATE,
+                   "talus_advance: a graph of the step no longer fits what has been added or set, "
+                   "expected talus_prepare and another capture");
+  TALUS_TRY(send_columns(stream));
+  const FloatEnvironment ieee;
+  TALUS_TRY(send_scalars(stream));
+  TALUS_TRY(begin_new(stream));
+  count_step();
+  return {};
+}
+
+}  // namespace talus
