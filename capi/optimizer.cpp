@@ -342,8 +342,10 @@ talus_status talus_get_stats(talus_optimizer* opt, int32_t wait, talus_stats* ou
     if (wait != 0 && wait != 1)
       return failure(TALUS_E_ARGUMENT, "talus_get_stats: wait is %d, expected 0 or 1", wait);
     talus_stats made{};
-    made.steps = get(opt).stats().steps;
-    made.grad_norm = get(opt).stats().grad_norm;
+    StepStats stats;
+    TALUS_TRY(get(opt).read_stats(wait == 1, &stats));
+    made.steps = stats.steps;
+    made.grad_norm = stats.grad_norm;
     made.clip_factor = made.loss_scale = 1;
     made.state_bytes = get(opt).state_bytes();
     made.workspace_bytes = get(opt).workspace_bytes();

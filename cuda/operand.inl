@@ -20,6 +20,7 @@ struct Words {
 
 template <int N, class To>
 TALUS_FN void fetch_bytes(const char* p, To& to) {
+  TALUS_ASSUME_GLOBAL(p);
   const Bytes<N> from = *reinterpret_cast<const Bytes<N>*>(p);
   if constexpr (N == 2) {
     to.word[0] = from.half;
@@ -37,6 +38,7 @@ TALUS_FN void put_bytes(const From& from, char* p) {
 #pragma unroll
     for (int i = 0; i < N / 4; ++i) to.word[i] = from.word[i];
   }
+  TALUS_ASSUME_GLOBAL(p);
   *reinterpret_cast<Bytes<N>*>(p) = to;
 }
 
@@ -140,9 +142,8 @@ TALUS_FN Dtype dtype_of(Format format, int column) {
 
 // Where column `column` of the tensor of a piece begins, and as an operand.
 TALUS_FN char* column_of(const Tables& tables, const Piece& piece, int column, uint32_t size) {
-  char* const data = static_cast<char*>(tables.columns[column * tables.tensors + piece.tensor]);
-  TALUS_ASSUME_GLOBAL(data);
-  return data + piece.begin * size;
+  return static_cast<char*>(tables.columns[column * tables.tensors + piece.tensor]) +
+         piece.begin * size;
 }
 template <class T>
 TALUS_FN Operand<T, false> operand_of(const Tables& tables, const Piece& piece, Format format,

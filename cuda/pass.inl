@@ -26,13 +26,11 @@ struct Uniform {
 
 template <class Rule, class T>
 TALUS_FN void load_row(const Row& row, double gradient_factor, Uniform<Rule, T>& u) {
-  if constexpr (!std::is_empty_v<typename Rule::template Scalars<T>>) {
-    constexpr int kCount = int(sizeof u.scalars / sizeof(T));
-    T values[kCount];
+  constexpr int kCount = int(sizeof u.scalars / sizeof(T));
+  T values[kCount];
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) values[i] = T(row.scalar[i]);
-    __builtin_memcpy(&u.scalars, values, sizeof values);
-  }
+  for (int i = 0; i < kCount; ++i) values[i] = T(row.scalar[i]);
+  __builtin_memcpy(&u.scalars, values, sizeof values);
   u.gradient_factor = T(gradient_factor) * T(row.gradient_sign);
 }
 
@@ -170,7 +168,10 @@ TALUS_FN void for_each_piece(const PassArgs& args, Uniform<Rule, T>& u, F f) {
     const Piece piece = tables.pieces[p];
     const int32_t scalar_class = tables.members[piece.tensor].scalar_class;
     if (scalar_class == kIdle) continue;  // no gradient: the parameter is left out whole
-    if (scalar_class != loaded) load_row(tables.rows[scalar_class], args.gradient_factor, u);
+    if constexpr (std::is_empty_v<typename Rule::template Scalars<T>>)
+      u.gradient_factor = 1;  // the norm's: it comes before the rows of its step
+    else if (scalar_class != loaded)
+      load_row(tables.rows[scalar_class], args.gradient_factor, u);
     loaded = scalar_class;
     if (args.has_parts) {
 #pragma unroll

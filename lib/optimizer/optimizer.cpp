@@ -8,6 +8,7 @@
 
 #include "lib/base/float_contract.h"
 #include "lib/base/float_environment.h"
+#include "lib/cpu/backend.h"
 
 namespace talus {
 Status Optimizer::step(void* stream) {
@@ -141,12 +142,19 @@ Status Optimizer::lose(const Status& why) {
 }
 
 Status Optimizer::measure(void* stream) {
-  stats_.grad_norm = __builtin_nan("");
   if (settings_[kStats] == 0) return {};
-  TALUS_TRY(from_backend(backend_->measure(context_, stream), "measure gradients"));
-  Report report{};
-  TALUS_TRY(from_backend(backend_->read_report(context_, &report, stream), "report"));
-  stats_.grad_norm = std::sqrt(report.sum_squares);
+  return from_backend(backend_->measure(context_, stream), "measure gradients");
+}
+
+Status Optimizer::read_stats(bool wait, StepStats* out) {
+  const bool at_hand = backend_ == &cpu_backend();
+  if (!measured_) stats_.grad_norm = __builtin_nan("");
+  if (measured_ && (wait || at_hand)) {
+    Report report{};
+    TALUS_TRY(from_backend(backend_->read_report(context_, &report, nullptr), "report"));
+    stats_.grad_norm = std::sqrt(report.sum_squares);
+  }
+  *out = stats_;
   return {};
 }
 
@@ -198,6 +206,7 @@ void Optimizer::count_step() {
   for (const ScalarClass& c : model_.classes.classes())
     if (c.members > 0) model_.groups[size_t(c.group)].start();
   model_.classes.count_step();
+  measured_ = settings_[kStats] != 0;
   ++stats_.steps;
 }
 

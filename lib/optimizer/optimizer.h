@@ -62,7 +62,8 @@ class Optimizer {
   Status step(void* stream);
   Status advance(void* stream);  // before a captured step is replayed
 
-  const StepStats& stats() const { return stats_; }
+  // Of the last step. wait: for a device that has not reported yet; else what is known.
+  Status read_stats(bool wait, StepStats* out);
   uint64_t state_bytes() const { return memory_->bytes(); }
   uint64_t workspace_bytes() const { return workspace_bytes_; }
 
@@ -124,6 +125,7 @@ class Optimizer {
   std::vector<Row> rows_;             // by scalar class
   std::vector<BeginRow> begin_rows_;  // by scalar class
   StepStats stats_;
+  bool measured_ = false;                // by the last step
   std::vector<int64_t> first_state_{0};  // of each parameter, and the end
 
   int64_t process_ = 0;  // that created it
