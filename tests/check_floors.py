@@ -28,6 +28,8 @@ HOUSE = {
     "cuda": ("include", "lib/base", "lib/rules", "lib/table"),
     "capi/examples": ("include",),
     "tools": ("include",),
+    # Device memory for the command comes from the plugin, which has the runtime.
+    "tools/device": ("include", "lib/table", "lib/device", "tools"),
     # The bench runs roof kernels over the plan and threads of a step, so it looks inside.
     "tools/bench": ("include", "lib/base", "lib/rules", "lib/table", "lib/cpu", "lib/optimizer",
                     "tools"),

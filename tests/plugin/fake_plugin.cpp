@@ -2,7 +2,7 @@
 // out except during a call, so that whoever else touches it dies, and whose kernels are the CPU
 // backend's. It fails on demand:
 //   TALUS_FAKE       abi, size, version, refuse: another build; no_driver, old_driver, no_device,
-//                    device_error: what probe finds
+//                    device_error: what probe finds; wrong: a bit of what is copied is another
 //   TALUS_FAKE_FAIL  FUNCTION:N:STATUS:NUMBER  call N of FUNCTION from now on ends so
 #include <sys/mman.h>
 #include <unistd.h>
@@ -199,7 +199,9 @@ int32_t check_pointer(void* context, const void* data, uint64_t) {
 int32_t copy(void* context, void* to, const void* from, uint64_t bytes, void* stream) {
   ENTER(stream);
   const Kernel kernel;
-  return cpu().copy(x->cpu, to, from, bytes, nullptr);
+  std::memcpy(to, from, bytes);
+  if (is("TALUS_FAKE", "wrong") && bytes > 100) static_cast<char*>(to)[100] ^= 1;
+  return TALUS_OK;
 }
 
 int32_t is_capturing(void*, void* stream, int32_t* out) {

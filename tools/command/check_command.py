@@ -1,6 +1,8 @@
 """Runs the `talus` command as a person and as a program would, and compares the two.
 
-    check_command.py TALUS help|info|list|rule|selftest|errors
+    check_command.py TALUS help|info|list|rule|selftest|device|fake-device|errors
+
+fake-device: with TALUS_PLUGIN_PATH at the fake plugin of the tests, else whatever device is here.
 """
 import json
 import os
@@ -38,7 +40,7 @@ def expect_in(part, whole, what):
 
 def expect_width(text, what):
     for line in text.splitlines():
-        if len(line) > WIDTH:
+        if len(line) > WIDTH and max(map(len, line.split())) < WIDTH // 2:  # a path is not broken
             sys.exit(f"{what}: got a line of {len(line)} columns, expected at most {WIDTH}: {line}")
 
 
@@ -81,6 +83,13 @@ def check_info():
         expect(feature["usable"], feature["reason"] is None, f"a reason for {feature['name']}")
         reason = "usable" if feature["usable"] else f"not usable: {words(feature['reason'])}"
         expect_in(f"backend {feature['name']} {reason}", flat, "talus info")
+    for what in ("plugin", "device"):
+        for line in info[what + "s"]:
+            expect_in(f"{what} {line['name']}: {words(line['doc'])}", flat, "talus info")
+    usable = {feature["name"]: feature["usable"] for feature in info["backends"]}
+    expect(bool(info["devices"]), usable["cuda"], "devices where CUDA is usable")
+    if not info["devices"]:
+        expect_in("device the CPU alone", flat, "talus info without a device")
     for name in info["cpu_targets"]:
         forced = read_json("info", environment={"TALUS_CPU_TARGET": name})
         expect(forced["cpu_targets"], info["cpu_targets"], "targets when forced")
@@ -218,6 +227,51 @@ def check_selftest_of(name, full):
         expect_in(part, words(text), f"talus selftest of {name}")
 
 
+def check_device():
+    """Where there is no device: the library's reason, and not a check passed."""
+    cuda = [each for each in read_json("info")["backends"] if each["name"] == "cuda"][0]
+    if cuda["usable"]:
+        expect_device(read_json("selftest", "--device", "cuda"))
+    else:
+        for arguments in (("cuda",), ("cuda:0",), ("cuda", "--json")):
+            out, err = run("selftest", "--device", *arguments, code=1)
+            expect(out, "", "stdout of selftest --device cuda without a device")
+            expect_in("talus: TALUS_E_", err, "stderr of selftest --device cuda without a device")
+            expect_in(cuda["reason"], err, "stderr of selftest --device cuda without a device")
+    for name in ("nonsense", "cuda:", "cuda:x", "cuda:-1", "cuda:1234", ""):
+        out, err = run("selftest", "--device", name, code=2)
+        expect(out, "", f"stdout of selftest --device {name}")
+        expect_in("expected cpu, cuda or cuda:N", err, f"stderr of selftest --device {name}")
+
+
+def expect_device(report):
+    expect(report["failed"], 0, "failed checks of the device")
+    # For each setup and three sizes of chunks: every mix of dtypes, and that gradients are as given.
+    expect(report["checks"], report["setups"] * 3 * (report["dtype_mixes"] + 1), "checks")
+
+
+def check_fake_device():
+    info = read_json("info")
+    expect([line["doc"].split(",")[0] for line in info["devices"]], ["Fake 0", "Fake 1"], "devices")
+    expect_in("CUDA: driver 13.2, runtime 13.0", info["plugins"][0]["doc"], "versions")
+    report = read_json("selftest", "--device", "cuda:1")
+    expect_device(report)
+    expect_in("Fake 1", report["doc"], "the device tested")
+    text, _ = run("selftest", "--device", "cuda")
+    expect(text.splitlines()[-1], f"selftest: {report['checks']} checks passed", "the last line")
+    wrong = {"TALUS_FAKE": "wrong"}
+    text, _ = run("selftest", "--device", "cuda", code=1, environment=wrong)
+    for part in ("FAILED cuda:0: sgd (defaults): ", "against the CPU", " more, --json has all",
+                 f" of {report['checks']} checks failed"):
+        expect_in(part, text, "selftest of a device that gives a wrong bit")
+    lost = {"TALUS_FAKE_FAIL": "run:5:9:719"}
+    out, err = run("selftest", "--device", "cuda", code=1, environment=lost)
+    expect(out, "", "stdout of selftest of a device that is lost")
+    expect_in("TALUS_E_DEVICE_LOST", err, "stderr of selftest of a device that is lost")
+    _, err = run("selftest", "--device", "cuda:2", code=1)
+    expect_in("expected 0 .. 1", err, "stderr of selftest of a device that is not there")
+
+
 def check_errors():
     for arguments in ((), ("nonsense",), ("list", "--nonsense"), ("info", "extra"),
                       ("list", "a", "b")):
@@ -236,5 +290,5 @@ def check_errors():
 
 
 TALUS, WHAT = sys.argv[1:3]
-globals()["check_" + WHAT]()
+globals()["check_" + WHAT.replace("-", "_")]()
 print(f"{WHAT}: ok")

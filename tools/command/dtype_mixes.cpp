@@ -162,22 +162,24 @@ const Problem& problem() {
   return made;
 }
 
-void add(talus::Optimizer& opt, std::vector<Tensor>& tensors) {
-  for (Tensor& tensor : tensors) {
+void add(talus::Optimizer& opt, std::vector<Tensor>& tensors, const std::vector<Place>& places) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    Tensor& tensor = tensors[i];
+    const Place place = places.empty() ? Place{tensor.data.data(), tensor.grad.data()} : places[i];
     const Mix& mix = kMixes[tensor.mix];
     auto param = talus::sized<talus_param>();
     param.dtype = mix.dtype;
     param.grad_dtype = mix.grad_dtype;
     param.master = mix.master;
-    param.data = tensor.data.data() + tensor.lead * format_of(mix.dtype).bytes;
-    param.grad = tensor.grad.data() + tensor.lead * format_of(mix.grad_dtype).bytes;
+    param.data = place.data + tensor.lead * format_of(mix.dtype).bytes;
+    param.grad = place.grad + tensor.lead * format_of(mix.grad_dtype).bytes;
     param.shape = &tensor.count;
     param.ndim = 1;
     opt.add(param);
   }
 }
 
-Buffers collect(const talus::Optimizer& opt, const std::vector<Tensor>& tensors) {
+Buffers collect(const talus::Optimizer& opt, const std::vector<Tensor>& tensors, const Copy& copy) {
   Buffers buffers;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const int32_t dtype = kMixes[tensors[i].mix].dtype;
@@ -185,10 +187,9 @@ Buffers collect(const talus::Optimizer& opt, const std::vector<Tensor>& tensors)
         {"parameter", int32_t(i), dtype, without_lead(tensors[i].data, tensors[i], dtype)});
   }
   for (const talus_state& state : opt.states()) {
-    const auto* data = static_cast<const std::byte*>(state.data);
-    const size_t bytes = data == nullptr ? 0 : size_t(state.bytes);
-    buffers.push_back({state.slot, int32_t(state.param), state.dtype,
-                       std::vector<std::byte>(data, data + bytes)});
+    std::vector<std::byte> bytes(state.data == nullptr ? 0 : size_t(state.bytes));
+    if (!bytes.empty()) copy(bytes.data(), state.data, bytes.size());
+    buffers.push_back({state.slot, int32_t(state.param), state.dtype, std::move(bytes)});
   }
   return buffers;
 }

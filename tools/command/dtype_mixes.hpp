@@ -3,6 +3,8 @@
 #include <talus.hpp>
 
 #include <cstddef>
+#include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,7 +29,13 @@ struct Problem {
   std::vector<std::vector<std::byte>> grads[kStepCount];
 };
 const Problem& problem();
-void add(talus::Optimizer& opt, std::vector<Tensor>& tensors);
+
+// Where a tensor's `data` and `grad` lie for the optimizer, if not in the tensor itself.
+struct Place {
+  std::byte *data, *grad;
+};
+void add(talus::Optimizer& opt, std::vector<Tensor>& tensors,
+         const std::vector<Place>& places = {});
 
 // A parameter or state tensor.
 struct Buffer {
@@ -36,7 +44,10 @@ struct Buffer {
   std::vector<std::byte> bytes;
 };
 using Buffers = std::vector<Buffer>;
-Buffers collect(const talus::Optimizer& opt, const std::vector<Tensor>& tensors);
+// What the tensors hold, and the state, which `copy` reads where it is not the host's.
+using Copy = std::function<void(void* to, const void* from, size_t bytes)>;
+Buffers collect(const talus::Optimizer& opt, const std::vector<Tensor>& tensors,
+                const Copy& copy = std::memcpy);
 
 // Of each mix: "" or what differs first between the two, and both values in hex.
 std::vector<std::string> differences(const Buffers& got, const Buffers& expected);

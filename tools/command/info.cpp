@@ -28,6 +28,14 @@ Json features_json() {
   return features;
 }
 
+// Names and lines of a list.
+Json lines_json(const char* list) {
+  Json lines = Json::array();
+  for (const std::string& name : talus::names(list))
+    lines.push_back({{"name", name}, {"doc", talus::doc(list, name)}});
+  return lines;
+}
+
 // The one in use and why; null and the library's words where TALUS_CPU_TARGET asks for what is not
 // there.
 Json cpu_target_json() {
@@ -50,7 +58,9 @@ Json info_json() {
             {"cores", threads.cores},
             {"affinity", threads.affinity},
             {"cgroup_quota", threads.quota ? Json(*threads.quota) : Json(nullptr)}}},
-          {"backends", features_json()}};
+          {"backends", features_json()},
+          {"plugins", lines_json("plugins")},
+          {"devices", lines_json("devices")}};
 }
 
 std::string threads_text(const Json& threads) {
@@ -83,6 +93,14 @@ void print_text(const Json& info) {
                                   : "not usable: " + feature["reason"].get<std::string>();
     rows.push_back({"backend " + name, fmt::format("{} ({})", state, doc)});
   }
+  const auto add_lines = [&](const char* what, const Json& lines) {
+    for (const Json& line : lines)
+      rows.push_back({what, fmt::format("{}: {}", line["name"].get<std::string>(),
+                                        line["doc"].get<std::string>())});
+  };
+  add_lines("plugin", info["plugins"]);
+  add_lines("device", info["devices"]);
+  if (info["devices"].empty()) rows.push_back({"device", "the CPU alone"});
   fmt::print("{}", format_table(rows));
 }
 
@@ -90,7 +108,7 @@ void print_text(const Json& info) {
 
 Command add_info(CLI::App& app) {
   auto json = std::make_shared<bool>(false);
-  CLI::App* line = app.add_subcommand("info", "Shows version, CPU targets, threads and features");
+  CLI::App* line = app.add_subcommand("info", "Shows version, CPU targets, threads and devices");
   line->add_flag("--json", *json, "Print JSON");
   line->footer(
       "Example: talus info --json\n"

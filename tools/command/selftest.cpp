@@ -112,6 +112,21 @@ std::string remark_on(const Json& target) {
   return text;
 }
 
+void print_failures(const std::string& name, const std::vector<std::string>& failures) {
+  for (size_t i = 0; i < std::min(failures.size(), kMostPrinted); ++i)
+    fmt::print("FAILED {}\n", failures[i]);
+  if (failures.size() > kMostPrinted)
+    fmt::print("FAILED {}: {} more, --json has all\n", name, failures.size() - kMostPrinted);
+}
+
+int verdict(int checks, size_t failed) {
+  if (failed == 0)
+    fmt::print("selftest: {} checks passed\n", checks);
+  else
+    fmt::print("selftest: {} of {} checks failed\n", failed, checks);
+  return failed == 0 && checks > 0 ? kOk : kFailure;
+}
+
 void print_text(const Json& report) {
   const auto list = [&](const char* key) {
     return fmt::format("{}", fmt::join(report[key].get<std::vector<int>>(), ", "));
@@ -134,19 +149,36 @@ void print_text(const Json& report) {
     rows.push_back({target["name"], fmt::format("{}", target["checks"].get<int>()),
                     fmt::format("{}", target["failures"].size()), remark_on(target)});
   fmt::print("{}", format_table(rows));
-  for (const Json& target : report["targets"]) {
-    const auto failures = target["failures"].get<std::vector<std::string>>();
-    for (size_t i = 0; i < std::min(failures.size(), kMostPrinted); ++i)
-      fmt::print("FAILED {}\n", failures[i]);
-    if (failures.size() > kMostPrinted)
-      fmt::print("FAILED {}: {} more, --json has all\n", target["name"].get<std::string>(),
-                 failures.size() - kMostPrinted);
+  for (const Json& target : report["targets"])
+    print_failures(target["name"], target["failures"].get<std::vector<std::string>>());
+  verdict(report["checks"], report["failed"]);
+}
+
+// "cuda" or "cuda:1", which the command line has looked at.
+int run_device(const std::string& device, bool json) {
+  const size_t colon = device.find(':');
+  const int32_t id = colon == std::string::npos ? 0 : std::stoi(device.substr(colon + 1));
+  talus::Optimizer("sgd", {}, TALUS_CUDA, id);  // throws the library's own words
+  const std::string name = fmt::format("cuda:{}", id), doc = talus::doc("devices", name);
+  const Outcome outcome = check_device(id);
+  if (!json) {
+    fmt::print("{}",
+               format_table({{name, doc},
+                             {"plugin", talus::names("plugins").at(0)},
+                             {"setups", fmt::format("{} in {} mixes of dtypes, against the CPU",
+                                                    all_setups().size(), kMixCount)}}));
+    print_failures(name, outcome.failures);
+    return verdict(outcome.checks, outcome.failures.size());
   }
-  const int checks = report["checks"], failed = report["failed"];
-  if (failed == 0)
-    fmt::print("selftest: {} checks passed\n", checks);
-  else
-    fmt::print("selftest: {} of {} checks failed\n", failed, checks);
+  const Json report = {{"checks", outcome.checks},
+                       {"failed", outcome.failures.size()},
+                       {"device", name},
+                       {"doc", doc},
+                       {"setups", all_setups().size()},
+                       {"dtype_mixes", kMixCount},
+                       {"failures", outcome.failures}};
+  fmt::print("{}\n", report.dump(2));
+  return outcome.failures.empty() ? kOk : kFailure;
 }
 
 int run(bool json) {
@@ -164,17 +196,27 @@ int run(bool json) {
 
 Command add_selftest(CLI::App& app) {
   auto json = std::make_shared<bool>(false);
+  auto device = std::make_shared<std::string>("cpu");
   CLI::App* line = app.add_subcommand(
       "selftest",
       "Checks results on this machine: equal bits of all CPU targets, threads and chunks");
+  line->add_option("--device", *device, "cpu, cuda or cuda:N, which is compared with the CPU")
+      ->check([](const std::string& given) {
+        const bool known =
+            given == "cpu" || given == "cuda" ||
+            (given.size() < 9 && given.substr(0, 5) == "cuda:" &&
+             given.find_first_not_of("0123456789", 5) == std::string::npos && given.size() > 5);
+        return known ? std::string() : "\"" + given + "\", expected cpu, cuda or cuda:N";
+      });
   line->add_flag("--json", *json, "Print JSON");
   line->footer(
       "Runs every CPU target of this machine; TALUS_CPU_TARGET picks one, which is compared with\n"
       "scalar.\n"
       "Example: TALUS_CPU_TARGET=avx2 talus selftest\n"
-      "Exit codes: 0 all passed; 1 a check failed (what, where and both values are printed);\n"
-      "2 wrong usage.");
-  return {line, [json] { return run(*json); }};
+      "Exit codes: 0 all passed; 1 a check failed (what, where and both values are printed), or\n"
+      "there is no such device; 2 wrong usage.");
+  return {line,
+          [json, device] { return *device == "cpu" ? run(*json) : run_device(*device, *json); }};
 }
 
 }  // namespace command

@@ -37,6 +37,10 @@ inline constexpr int kChunkTiles[] = {1, 4, 7};  // of 4,096 elements
 // without a case have no check here.
 void check_worked_values(const std::string& name, Outcome& outcome);
 
+// Runs all setups on a CUDA device, in chunks of several sizes, and compares them with the CPU.
+// Throws talus::Error where there is no such device.
+Outcome check_device(int32_t device);
+
 // What one target makes of one setup.
 struct TargetResult {
   Outcome outcome;
