@@ -1,13 +1,18 @@
 """The targets of one library: `digest` compares the bits of each with the scalar lane's, `object` looks
 for what would break them: a fused multiply-add, and code of a SIMD region that could be linked for
 everyone (a weak symbol outside the namespace of its target, the ODR trap).
-Arguments: digest BITS_DIGEST | object LIBTALUS_SO LIBTALUS_CORE_A"""
+Arguments: digest BITS_DIGEST | object OBJDUMP LIBTALUS_SO LIBTALUS_CORE_A"""
+import os
 import re
-import shutil
 import subprocess
 import sys
 
-from on_target import FLAGS, has
+from on_target import EMULATOR, FLAGS, has
+
+# By objdump's name of the format: fused instructions, and a sign that the SIMD kernels were read.
+# The fnmsub of doubles is the one std::fma of lib/base/power.h.
+INSTRUCTIONS = {"elf64-x86-64": (r"\bvfn?m(?:add|sub)\w*", "%zmm"),
+                "elf64-littleaarch64": (r"\b(?:fn?madd|fmsub|fml[as]\w*)\b|\bfnmsub\ts", "N_NEON")}
 
 
 def skip(reason):
@@ -20,7 +25,8 @@ def digest(program):
     for target, flag in FLAGS.items():
         if target in ("ssse3", "sse4") or not has(flag):  # not in a release
             continue
-        found[target] = subprocess.run([program], env={"TALUS_CPU_TARGET": target}, check=True,
+        environment = {**os.environ, "TALUS_CPU_TARGET": target}
+        found[target] = subprocess.run(EMULATOR + [program], env=environment, check=True,
                                        capture_output=True, text=True).stdout.strip()
         print(f"{target:8} {found[target]}")
     if len(found) < 2:
@@ -28,13 +34,14 @@ def digest(program):
     return len(set(found.values())) == 1 and len(found["scalar"]) == 16
 
 
-def no_fused(library):
-    listing = subprocess.run(["objdump", "-d", "--no-show-raw-insn", library], check=True,
+def no_fused(objdump, library):
+    listing = subprocess.run([objdump, "-d", "--no-show-raw-insn", library], check=True,
                              capture_output=True, text=True).stdout
-    fused = re.findall(r"\bvfn?m(?:add|sub)\w*", listing)
+    pattern, evidence = INSTRUCTIONS[re.search(r"file format (\S+)", listing)[1]]
+    fused = re.findall(pattern, listing)
     if fused:
         print(f"{library}: {len(fused)} fused instructions, {sorted(set(fused))[:4]}")
-    return not fused and "%zmm" in listing  # the AVX-512 kernels are in what was read
+    return not fused and evidence in listing
 
 
 def no_stray_symbols(archive):
@@ -53,7 +60,5 @@ def no_stray_symbols(archive):
 if __name__ == "__main__":
     if sys.argv[1] == "digest":
         sys.exit(0 if digest(sys.argv[2]) else 1)
-    if not shutil.which("objdump"):
-        skip("no objdump")
-    results = [no_fused(sys.argv[2]), no_stray_symbols(sys.argv[3])]
+    results = [no_fused(sys.argv[2], sys.argv[3]), no_stray_symbols(sys.argv[4])]
     sys.exit(0 if all(results) else 1)

@@ -2,16 +2,20 @@
 Arguments: TARGET PROGRAM ARG..."""
 import os
 import pathlib
+import shlex
 import subprocess
 import sys
 
 # What the kernel calls the last instruction set that a target needs.
-FLAGS = {"scalar": None, "ssse3": "ssse3", "sse4": "sse4_2", "avx2": "avx2", "avx3": "avx512bw"}
+FLAGS = {"scalar": None, "ssse3": "ssse3", "sse4": "sse4_2", "avx2": "avx2", "avx3": "avx512bw",
+         "neon": "asimd"}
+# What a cross build runs its programs with; meson sets it.
+EMULATOR = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))
 
 
 def has(flag):
     words = pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").split()
-    return flag is None or flag in words
+    return flag is None or flag in (["asimd"] if EMULATOR else words)
 
 
 if __name__ == "__main__":
@@ -19,4 +23,4 @@ if __name__ == "__main__":
     if not has(FLAGS[target]):
         print(f"SKIPPED: this CPU has no {FLAGS[target]}")
         sys.exit(77)
-    sys.exit(subprocess.call(program, env={**os.environ, "TALUS_CPU_TARGET": target}))
+    sys.exit(subprocess.call(EMULATOR + program, env={**os.environ, "TALUS_CPU_TARGET": target}))

@@ -30,14 +30,15 @@ class FloatEnvironment {
   static void write(Word word) { _mm_setcsr(word); }
 #elif defined(__aarch64__)
   using Word = uint64_t;
-  static constexpr Word kClear = Word{7} << 22 | Word{0x9f} << 8;  // FZ, rounding mode, traps
+  // FZ, rounding mode, traps, and what FEAT_AFP adds: FIZ, AH, NEP.
+  static constexpr Word kClear = Word{7} << 22 | Word{0x9f} << 8 | 7;
   static constexpr Word kSet = 0;
   static Word read() {
     Word word;
     asm volatile("mrs %0, fpcr" : "=r"(word));
     return word;
   }
-  static void write(Word word) { asm volatile("msr fpcr, %0" ::"r"(word)); }
+  static void write(Word word) { asm volatile("msr fpcr, %0" ::"r"(word) : "memory"); }
 #else
 #error "talus: how to read the floating-point control word of this CPU is not known"
 #endif

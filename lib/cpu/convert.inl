@@ -31,12 +31,10 @@ TALUS_FN void load_some(const From* from, int64_t n, T* to) {
 }
 template <class From, class T>
 void load_elements(const From* from, int64_t n, int64_t left, T* to) {
-  int64_t i = 0;
-  for (; i + kAsk <= n; i += kAsk) {
+  for (int64_t i = 0; i < n; i += kAsk) {
     prefetch(from + i, left - i);
-    load_some(from + i, kAsk, to + i);
+    load_some(from + i, ask_end(i, n) - i, to + i);
   }
-  load_some(from + i, n - i, to + i);
 }
 template <class T, class To>
 TALUS_FN void store_some(const T* from, int64_t n, To* to) {
@@ -48,12 +46,10 @@ TALUS_FN void store_some(const T* from, int64_t n, To* to) {
 }
 template <class T, class To>
 void store_elements(const T* from, int64_t n, int64_t left, To* to) {
-  int64_t i = 0;
-  for (; i + kAsk <= n; i += kAsk) {
+  for (int64_t i = 0; i < n; i += kAsk) {
     prefetch(to + i, left - i);
-    store_some(from + i, kAsk, to + i);
+    store_some(from + i, ask_end(i, n) - i, to + i);
   }
-  store_some(from + i, n - i, to + i);
 }
 
 // Elements [i, i + n) of a tensor as T = float or double; `left`: elements from i to its end.

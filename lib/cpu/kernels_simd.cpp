@@ -12,8 +12,12 @@
 
 // SSSE3 and SSE4 gain nothing over the scalar target, which the compiler vectorises with SSE2, and
 // each is a fifth of the object (AdamW f32, 2-core Zen 5, 2026-11-30). Tests compile them too.
-#if !defined(TALUS_ALL_TARGETS)
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
+// A vector of SVE has no size at compile time and cannot be a member of our Vec; NEON runs there.
+#define TALUS_SVE (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#if defined(TALUS_ALL_TARGETS)
+#define HWY_DISABLED_TARGETS TALUS_SVE
+#else
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | TALUS_SVE)
 #endif
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lib/cpu/kernels_simd.cpp"

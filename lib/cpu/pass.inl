@@ -38,17 +38,25 @@ TALUS_FN void update_lanes(const Uniform<Rule, T>& u, Access access, int64_t i,
 template <class Rule, class Pass, class T>
 TALUS_FN void update_span(const Uniform<Rule, T> u, int64_t n, const Operands<Pass, T> at) {
   int64_t i = 0;
-  for (; i + kAsk <= n; i += kAsk) {
-    for (int k = 0; k < Pass::kUseCount; ++k) prefetch(at.use[k] + i, at.left[k] - i);
-    for (int64_t j = i; j < i + kAsk; j += kLanes<T>)
-      update_lanes<Rule, Pass>(u, Whole<T>(), j, at);
+  for (const int64_t whole = n / kLanes<T> * kLanes<T>; i < whole;) {
+    if (n >= kAsk)
+      for (int k = 0; k < Pass::kUseCount; ++k) prefetch(at.use[k] + i, at.left[k] - i);
+    for (const int64_t end = ask_end(i, whole); i < end; i += kLanes<T>)
+      update_lanes<Rule, Pass>(u, Whole<T>(), i, at);
   }
-  for (; i + kLanes<T> <= n; i += kLanes<T>) update_lanes<Rule, Pass>(u, Whole<T>(), i, at);
 #if TALUS_MASKED_TAIL
   if (i < n) update_lanes<Rule, Pass>(u, FirstN<T>(n - i), i, at);
 #else
   for (; i < n; ++i) update_lanes<Rule, Pass>(u, One<T>(), i, at);
 #endif
+}
+
+// The same behind a call, which costs 100 instructions and saves a third of a rule's object: where
+// they do not count, in blocks and for f64.
+template <class Rule, class Pass, class T>
+[[gnu::noinline]] void update_span_apart(const Uniform<Rule, T>& u, int64_t n,
+                                         const Operands<Pass, T>& at) {
+  update_span<Rule, Pass, T>(u, n, at);
 }
 
 // The tensor behind a use: the value is the master where there is one.
@@ -75,7 +83,7 @@ template <class Rule, class Pass, class T>
         load_block(c.data[g.tensor], dtype, i, n, left, block[k]);
     }
     for (int k = 0; k < Pass::kSumCount; ++k) at_block.term[k] = term[k];
-    update_span<Rule, Pass, T>(u, n, at_block);
+    update_span_apart<Rule, Pass, T>(u, n, at_block);
     for (int k = 0; k < Pass::kUseCount; ++k) {
       if (!Pass::kUses[k].write) continue;
       const int column = column_of(table, g.tensor, Pass::kUses[k].column);
@@ -109,7 +117,10 @@ TALUS_FN void update_segment(const Uniform<Rule, T>& u, const PassCall& call, co
     operands.use[k] = at<T>(table.column[Pass::kUses[k].column].data[g.tensor], g.begin);
     operands.left[k] = table.count[g.tensor] - g.begin;
   }
-  update_span<Rule, Pass, T>(u, g.count, operands);
+  if constexpr (kDtypeOf<T> == Dtype::f64)
+    update_span_apart<Rule, Pass, T>(u, g.count, operands);
+  else
+    update_span<Rule, Pass, T>(u, g.count, operands);
 }
 
 template <class Rule, class T>

@@ -112,11 +112,11 @@ TALUS_FN typename R::Compute roof_span(const R to, int64_t n, int64_t left) {
   T last(0);
   int64_t i = 0;
   if constexpr (R::kVectors) {
-    for (; i + kAsk <= n; i += kAsk) {
+    for (const int64_t whole = n / kLanes<T> * kLanes<T>; i < whole;) {
       prefetch_streams(to, i, left - i);
-      for (int64_t j = i; j < i + kAsk; j += kLanes<T>) roof_lanes(to, WholeLanes<T>(), j, seen);
+      for (const int64_t end = ask_end(i, whole); i < end; i += kLanes<T>)
+        roof_lanes(to, WholeLanes<T>(), i, seen);
     }
-    for (; i + kLanes<T> <= n; i += kLanes<T>) roof_lanes(to, WholeLanes<T>(), i, seen);
   }
 #if TALUS_MASKED_TAIL
   if constexpr (R::kMaskedTail)

@@ -10,7 +10,9 @@
 #include "lib/cpu/kernels.h"
 #include "tools/bench/roof_kernels.h"
 
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)  // as the library, see kernels_simd.cpp
+// As the library, see kernels_simd.cpp.
+#define HWY_DISABLED_TARGETS \
+  (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tools/bench/roof_kernels_simd.cpp"
 #include "hwy/foreach_target.h"
