@@ -1,5 +1,5 @@
-// Whether a device gives the CPU's bits where `talus selftest --device` does not look: captured steps,
-// streams, sums, many tensors, a tensor beyond 2^31 elements. Through the C ABI, as a host does.
+// Whether a device gives the CPU's bits where `talus selftest --device` does not look: captured
+// steps, streams, sums, many tensors, a tensor beyond 2^31 elements. Through the C ABI, as a host does.
 //     gpu_checks [--tensors N] [--large N]      one JSON line a check; 1: one failed, 77: no device
 //     gpu_checks --identify 1                   one JSON line: device, driver, memory
 #include <talus.hpp>
@@ -99,13 +99,10 @@ class Trainer {
     for (size_t i = 0; on_device_ && i < all.size(); ++i)
       data_[i].get(all[i].data(), all[i].size());
     for (const talus_state& state : opt_.states()) {
-      std::vector<char> bytes(state.data ? size_t(state.bytes) : 0);
-      if (bytes.empty()) continue;
-      if (on_device_)
-        GPU_CALL(cudaMemcpy(bytes.data(), state.data, bytes.size(), cudaMemcpyDeviceToHost));
-      else
-        std::memcpy(bytes.data(), state.data, bytes.size());
-      all.push_back(std::move(bytes));
+      if (!state.data || state.bytes == 0) continue;
+      std::vector<char>& bytes = all.emplace_back(size_t(state.bytes));
+      const cudaMemcpyKind kind = on_device_ ? cudaMemcpyDeviceToHost : cudaMemcpyHostToHost;
+      GPU_CALL(cudaMemcpy(bytes.data(), state.data, bytes.size(), kind));
     }
     return all;
   }
@@ -197,7 +194,7 @@ void many_tensors(long long count) {
   expect_same(device, cpu);
 }
 
-// One bf16 tensor of the same element everywhere: every part of it ends as the CPU's one element does.
+// A bf16 tensor of equal elements: every part of it ends as the CPU's one element does.
 void large_tensor(int64_t count) {
   constexpr uint16_t kParam = 0x3f80, kGrad = 0x3d4d;
   constexpr size_t kLook = 4096;
