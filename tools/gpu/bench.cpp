@@ -4,26 +4,19 @@
 // --elements: of the large tensors (1e9); --chunks: chunk sizes beside the default too. Looks inside
 // the library for the count of launches and for the norm alone.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <vector>
 
 #include "lib/device/devices.h"
 #include "lib/optimizer/optimizer.h"
 #include "tools/gpu/device.hpp"
+#include "tools/gpu/timing.hpp"
 
 namespace {
 
-using gpu::Memory, gpu::Stream;
-using Clock = std::chrono::steady_clock;
+using gpu::Memory, gpu::Stream, gpu::Sizes, gpu::Times, gpu::kNone;
 
-constexpr double kNone = -1;  // printed as null
 constexpr int64_t kPattern = 1 << 22;
-
-struct Sizes {
-  int64_t elements, tensors;
-  int steps, warm_ups, host_steps;
-};
 
 void check(const talus::Status& status) {
   if (!status.ok()) throw std::runtime_error(status.text());
@@ -49,52 +42,6 @@ void fill(const Memory& memory, int32_t dtype) {
   }
   for (size_t at = 0; at < memory.bytes(); at += std::max<size_t>(pattern.size(), 1))
     memory.put(pattern.data(), std::min(pattern.size(), memory.bytes() - at), at);
-}
-
-struct Times {
-  double median = kNone, least = kNone, p99 = kNone;
-};
-
-Times summary(std::vector<double> samples) {
-  if (samples.empty()) return {};
-  std::sort(samples.begin(), samples.end());
-  return {samples[samples.size() / 2], samples[0], samples[(samples.size() * 99) / 100]};
-}
-
-// Milliseconds of the device, event to event; all is queued before anything is waited for.
-template <class F>
-Times time_on_device(const Stream& stream, const Sizes& sizes, F f) {
-  for (int i = 0; i < sizes.warm_ups; ++i) f();
-  std::vector<cudaEvent_t> events(size_t(sizes.steps) + 1);
-  for (cudaEvent_t& event : events) GPU_CALL(cudaEventCreate(&event));
-  GPU_CALL(cudaEventRecord(events[0], stream));
-  for (size_t i = 1; i < events.size(); ++i) {
-    f();
-    GPU_CALL(cudaEventRecord(events[i], stream));
-  }
-  stream.wait();
-  std::vector<double> samples;
-  for (size_t i = 1; i < events.size(); ++i) {
-    float ms = 0;
-    GPU_CALL(cudaEventElapsedTime(&ms, events[i - 1], events[i]));
-    samples.push_back(ms);
-  }
-  for (const cudaEvent_t event : events) GPU_CALL(cudaEventDestroy(event));
-  return summary(samples);
-}
-
-// Microseconds of the host per call, the device idle before each.
-template <class F>
-Times time_on_host(const Stream& stream, int count, F f) {
-  std::vector<double> samples;
-  for (int i = 0; i < count; ++i) {
-    stream.wait();
-    const auto start = Clock::now();
-    f();
-    samples.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
-  }
-  stream.wait();
-  return summary(samples);
 }
 
 // AdamW over tensors that lie one behind the other.
