@@ -33,6 +33,8 @@ HOUSE = {
     # The bench runs roof kernels over the plan and threads of a step, so it looks inside.
     "tools/bench": ("include", "lib/base", "lib/rules", "lib/table", "lib/cpu", "lib/optimizer",
                     "tools"),
+    # Programs of tools/gpu-check: the bench asks the library for its launches.
+    "tools/gpu": ("include", "lib/device", "lib/optimizer", "tools"),
     "tests": ANY,
 }
 # What these reach, also by way of others, is never the library: it is held against them.

@@ -52,14 +52,29 @@ static const Dtype kDtypes[] = {{"f32", TALUS_F32, NULL, NULL},
                                 {"bf16", TALUS_BF16, bf16_widen, bf16_narrow},
                                 {"f16", TALUS_F16, f16_widen, f16_narrow}};
 
-/* A network's numbers in the dtype of the run: in f32 its own memory, else a 16-bit copy of it. */
+/* A network's numbers in the dtype of the run: in f32 its own memory, else a 16-bit copy of it; and
+ * what talus sees of them. */
 typedef struct Storage {
   const Dtype *dtype;
   void *data, *grad;
+  void *talus_data, *talus_grad;
 } Storage;
 
+/* On the CPU talus sees the host's own memory; train_digits_cuda.c copies to a device and back. */
+#ifndef TALUS_DIGITS_DEVICE
+#define TALUS_DIGITS_DEVICE TALUS_CPU
+static void *to_device(void *data, size_t bytes) { return (void)bytes, data; }
+static void send(void *device, const void *data, size_t bytes) {
+  (void)device, (void)data, (void)bytes;
+}
+static void fetch(void *data, const void *device, size_t bytes) {
+  (void)data, (void)device, (void)bytes;
+}
+static void release(void *device) { (void)device; }
+#endif
+
 typedef struct Options {
-  const char *optimizer, *data, *log;
+  const char *optimizer, *data, *log, *save;
   const Dtype *dtype;
   struct {
     const char *name;
@@ -145,31 +160,41 @@ static Images third(Images all, int which) {
   return part;
 }
 
+static size_t element_bytes(const Storage *storage) { return storage->dtype->narrow ? 2 : 4; }
+
 /* What the network computed goes to talus: 16-bit gradients are rounded from its f32 ones. */
 static void store_gradients(const Network *net, const Storage *storage) {
   uint16_t *grad = storage->grad;
-  if (storage->dtype->narrow == NULL) return;
-  for (int i = 0; i < kParameters; ++i) grad[i] = storage->dtype->narrow(net->gradients[i]);
+  for (int i = 0; storage->dtype->narrow && i < kParameters; ++i)
+    grad[i] = storage->dtype->narrow(net->gradients[i]);
+  send(storage->talus_grad, grad, kParameters * element_bytes(storage));
 }
 
 /* What talus updated goes to the network, which computes in f32. */
 static void load_parameters(Network *net, const Storage *storage) {
   const uint16_t *data = storage->data;
-  if (storage->dtype->widen == NULL) return;
-  for (int i = 0; i < kParameters; ++i) net->parameters[i] = storage->dtype->widen(data[i]);
+  fetch(storage->data, storage->talus_data, kParameters * element_bytes(storage));
+  for (int i = 0; storage->dtype->widen && i < kParameters; ++i)
+    net->parameters[i] = storage->dtype->widen(data[i]);
 }
 
 static Storage create_storage(const Dtype *dtype, Network *net) {
-  Storage storage = {dtype, net->parameters, net->gradients};
-  if (dtype->narrow == NULL) return storage;
-  uint16_t *data = storage.data = allocate(kParameters, sizeof *data);
-  storage.grad = allocate(kParameters, sizeof *data);
-  for (int i = 0; i < kParameters; ++i) data[i] = dtype->narrow(net->parameters[i]);
+  Storage storage = {dtype, net->parameters, net->gradients, NULL, NULL};
+  size_t bytes = kParameters * element_bytes(&storage);
+  if (dtype->narrow) {
+    uint16_t *data = storage.data = allocate(1, bytes);
+    storage.grad = allocate(1, bytes);
+    for (int i = 0; i < kParameters; ++i) data[i] = dtype->narrow(net->parameters[i]);
+  }
+  storage.talus_data = to_device(storage.data, bytes);
+  storage.talus_grad = to_device(storage.grad, bytes);
   load_parameters(net, &storage);
   return storage;
 }
 
 static void destroy_storage(Storage *storage) {
+  release(storage->talus_data);
+  release(storage->talus_grad);
   if (storage->dtype->narrow == NULL) return;
   free(storage->data);
   free(storage->grad);
@@ -178,13 +203,13 @@ static void destroy_storage(Storage *storage) {
 /* Hands a tensor to a group, once: the pointers stay the same for the whole run. */
 static void add_tensor(talus_optimizer *opt, int32_t group, const Storage *storage,
                        const Tensor *tensor) {
-  size_t offset = (size_t)tensor->first * (storage->dtype->id == TALUS_F32 ? 4 : 2);
+  size_t offset = (size_t)tensor->first * element_bytes(storage);
   talus_param param;
   memset(&param, 0, sizeof param);
   param.struct_size = sizeof param;
   param.dtype = storage->dtype->id; /* behind a 16-bit parameter talus keeps an f32 master */
-  param.data = (char *)storage->data + offset;
-  param.grad = (char *)storage->grad + offset;
+  param.data = (char *)storage->talus_data + offset;
+  param.grad = (char *)storage->talus_grad + offset;
   param.name = tensor->name;
   param.shape = tensor->shape;
   param.ndim = tensor->ndim;
@@ -219,7 +244,7 @@ static talus_optimizer *create_optimizer(const Run *run) {
   const Options *options = &run->options;
   talus_optimizer *opt;
   int32_t biases;
-  CHECK(talus_create(options->optimizer, TALUS_CPU, 0, &opt));
+  CHECK(talus_create(options->optimizer, TALUS_DIGITS_DEVICE, 0, &opt));
   set_hypers(opt, options);
   CHECK(talus_add_group(opt, NULL, &biases)); /* with the values set for TALUS_ALL so far */
   if (has_hyper(talus_group_algorithm(opt, biases), "weight_decay"))
@@ -255,6 +280,15 @@ static void print_stats(talus_optimizer *opt, const Storage *storage) {
   CHECK(talus_get_stats(opt, 1, &stats));
   printf("%lld steps of %d %s parameters, %llu bytes of state\n", (long long)stats.steps,
          (int)kParameters, storage->dtype->name, (unsigned long long)stats.state_bytes);
+}
+
+/* The parameters as f32, which tells runs apart to the last bit. */
+static void save(const Network *net, const char *path) {
+  FILE *file = path ? fopen(path, "wb") : NULL;
+  if (path == NULL) return;
+  if (file == NULL) fail("cannot be written", path);
+  size_t written = fwrite(net->parameters, sizeof *net->parameters, kParameters, file);
+  if (fclose(file) != 0 || written != kParameters) fail("cannot be written", path);
 }
 
 static void print_score(const char *part, Score score) {
@@ -330,6 +364,7 @@ static void print_help(void) {
       "  --threads N        most threads of a step, 0: all; never changes a result\n"
       "  --data FILE        lines of 64 pixels of 0 to 16 and the digit\n"
       "  --log FILE         CSV: epoch,train_loss,validation_loss,validation_accuracy\n"
+      "  --save FILE        the parameters after training, raw f32\n"
       "  --quiet            no progress bar, which a terminal gets\n"
       "  --help\n\n"
       "Example: train_digits --optimizer sgd --set lr=0.05 --set nesterov=1 --dtype bf16\n\n");
@@ -378,8 +413,10 @@ static void parse_value(Options *options, const char *option, char *value) {
                  {"--threads", &options->threads, 0, 100000}};
   const struct {
     const char *option, **text;
-  } texts[] = {
-      {"--optimizer", &options->optimizer}, {"--data", &options->data}, {"--log", &options->log}};
+  } texts[] = {{"--optimizer", &options->optimizer},
+               {"--data", &options->data},
+               {"--log", &options->log},
+               {"--save", &options->save}};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i) {
     if (strcmp(numbers[i].option, option) != 0) continue;
     *numbers[i].number = parse_integer(option, value, numbers[i].min, numbers[i].max);
@@ -399,8 +436,8 @@ static void parse_value(Options *options, const char *option, char *value) {
 }
 
 static Options parse_options(int argc, char **argv) {
-  Options options = {"adamw", TALUS_DIGITS_CSV, NULL, &kDtypes[0], {{NULL, 0}}, 0, 1, 80, 32, -1,
-                     0};
+  Options options = {
+      "adamw", TALUS_DIGITS_CSV, NULL, NULL, &kDtypes[0], {{NULL, 0}}, 0, 1, 80, 32, -1, 0};
   for (int i = 1; i < argc; ++i) {
     if (strcmp(argv[i], "--help") == 0) print_help();
     if (strcmp(argv[i], "--quiet") == 0) {
@@ -428,6 +465,7 @@ int main(int argc, char **argv) {
 
   print_hypers(run.opt, run.options.optimizer);
   train(&run);
+  save(&run.net, run.options.save);
   print_stats(run.opt, &run.storage);
   print_score("validation", score_of(&run.net, run.validation));
   print_score("test", score_of(&run.net, run.test));
