@@ -83,7 +83,8 @@ struct Backend {
   // `workspace` holds workspace_bytes(plan) and is kept as long.
   uint64_t (*workspace_bytes)(const PlanView* plan);
   int32_t (*set_plan)(void* context, const PlanView* plan, void* workspace, void* stream);
-  int32_t (*read_report)(void* context, Report* out, void* stream);  // waits for `stream`
+  int32_t (*read_report)(void* context, Report* out,
+                         void* stream);  // waits for what measure queued
 
   // Hot.
   int32_t (*set_column)(void* context, int32_t column, void* stream);
