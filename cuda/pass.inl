@@ -143,8 +143,8 @@ TALUS_FN Cut cut_piece(const Operands<Pass, T, kDirect>& at, uint32_t n) {
 template <class Rule, class Pass, class T, bool kDirect>
 TALUS_FN void update_piece(const Uniform<Rule, T>& u, const Operands<Pass, T, kDirect>& at,
                            uint32_t n) {
-  // 16 bytes of the smallest dtype; of f64 itself, whose divisions want registers.
-  constexpr int W = kDirect || sizeof(T) == 8 ? 16 / sizeof(T) : 8;
+  // 16 bytes of the smallest dtype; but f64 and five operands want the registers.
+  constexpr int W = kDirect || sizeof(T) == 8 ? 16 / sizeof(T) : Pass::kUseCount > 4 ? 4 : 8;
   T no_term[W][1];
   const Cut cut = cut_piece<W>(at, n);
 #pragma unroll 1

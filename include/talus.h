@@ -224,7 +224,7 @@ TALUS_API talus_status talus_get(const talus_optimizer *opt, int32_t group, cons
  *                     use. Never changes a result.
  *   "stats"           1: measure the norm of the gradients in each step (one more read of them)
  *   "check_pointers"  0: calls that bind skip the search for overlaps with other tensors, and do
- *                     not ask the driver whose memory a new pointer is (about a microsecond each)
+ *                     not ask the driver whose memory each new pointer is
  *   "chunk_tiles"     most work that a thread takes at once, in tiles of 4,096 elements. Never
  *                     changes a result. */
 TALUS_API talus_status talus_set_setting(talus_optimizer *opt, const char *name, double value);

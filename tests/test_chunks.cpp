@@ -74,7 +74,9 @@ Result train(const HyperSet& set, const How& how) {
     if (slot.count > 0) std::memcpy(copy.data(), optimizer->state_data(param, slot), copy.bytes());
     result.states.emplace_back(std::string(slot.name) + " of " + std::to_string(param), copy);
   }
-  result.norm = optimizer->stats().grad_norm;
+  talus::StepStats stats;
+  REQUIRE(optimizer->read_stats(true, &stats).ok());
+  result.norm = stats.grad_norm;
   return result;
 }
 

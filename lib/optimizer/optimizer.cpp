@@ -152,6 +152,7 @@ Status Optimizer::read_stats(bool wait, StepStats* out) {
   if (measured_ && (wait || at_hand)) {
     Report report{};
     TALUS_TRY(from_backend(backend_->read_report(context_, &report, nullptr), "report"));
+    const FloatEnvironment ieee;  // whatever the caller's
     stats_.grad_norm = std::sqrt(report.sum_squares);
   }
   *out = stats_;

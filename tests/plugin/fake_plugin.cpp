@@ -23,7 +23,7 @@ using namespace talus;
 namespace {
 
 constexpr int32_t kDevices = 2;
-constexpr size_t kDeviceBytes = size_t{64} << 20;
+constexpr size_t kDeviceBytes = size_t{64} << 20, kAllBytes = kDevices * kDeviceBytes;
 
 bool is(const char* variable, const char* value) {
   const char* const set = std::getenv(variable);
@@ -32,16 +32,31 @@ bool is(const char* variable, const char* value) {
 
 /* memory of the devices */
 
+// Mapped twice: where optimizers see it, and where copies go without a change of protection.
 struct Arena {
-  char* base = static_cast<char*>(mmap(nullptr, kDevices* kDeviceBytes, PROT_NONE,
-                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  int file = make_file();
+  char *base = map(PROT_NONE), *behind = map(PROT_READ | PROT_WRITE);
   size_t used[kDevices] = {}, live[kDevices] = {};
 
   int32_t device_of(const void* data) const {  // -1: the host
     const auto at = uintptr_t(data) - uintptr_t(base);
-    return at < kDevices * kDeviceBytes ? int32_t(at / kDeviceBytes) : -1;
+    return at < kAllBytes ? int32_t(at / kDeviceBytes) : -1;
   }
-  void protect(int how) const { mprotect(base, kDevices * kDeviceBytes, how); }
+  // Where a copy finds what an optimizer knows as `data`.
+  char* reach(const void* data) const {
+    char* const at = const_cast<char*>(static_cast<const char*>(data));
+    return device_of(data) < 0 ? at : behind + (at - base);
+  }
+  void protect(int how) const { mprotect(base, kAllBytes, how); }
+
+ private:
+  static int make_file() {
+    const int made = memfd_create("fake device", 0);
+    return ftruncate(made, off_t(kAllBytes)) == 0 ? made : -1;
+  }
+  char* map(int how) const {
+    return static_cast<char*>(mmap(nullptr, kAllBytes, how, MAP_SHARED, file, 0));
+  }
 };
 
 Arena& arena() {
@@ -64,7 +79,12 @@ struct Context {
   int32_t lost = TALUS_OK;
   std::string text;
   int64_t detail = 0;
-  std::vector<Row> rows;  // kept, as a device does: the core's own may change after the call
+  // Kept, as a device does: the core's own may change after the call.
+  std::vector<Row> rows;
+  TableView given{};
+  std::vector<void*> columns[kColumnCount];
+  std::vector<int32_t> classes;
+  std::vector<uint8_t> flags;
   std::vector<std::function<int32_t()>> graph;
   int64_t launches = 0;
 };
@@ -172,8 +192,7 @@ void* allocate(void* context, uint64_t bytes, uint64_t alignment, void* stream) 
   char* const data = all.base + size_t(x->config.device) * kDeviceBytes + used;
   used += bytes;
   all.live[x->config.device] += bytes;
-  const Kernel kernel;
-  std::memset(data, 0xff, bytes);  // NaN: nobody may count on zeros
+  std::memset(all.reach(data), 0xff, bytes);  // NaN: nobody may count on zeros
   return data;
 }
 
@@ -198,9 +217,8 @@ int32_t check_pointer(void* context, const void* data, uint64_t) {
 
 int32_t copy(void* context, void* to, const void* from, uint64_t bytes, void* stream) {
   ENTER(stream);
-  const Kernel kernel;
-  std::memcpy(to, from, bytes);
-  if (is("TALUS_FAKE", "wrong") && bytes > 100) static_cast<char*>(to)[100] ^= 1;
+  std::memcpy(arena().reach(to), arena().reach(from), bytes);
+  if (is("TALUS_FAKE", "wrong") && bytes > 100) arena().reach(to)[100] ^= 1;
   return TALUS_OK;
 }
 
@@ -224,9 +242,30 @@ int32_t queue(Context* x, void* stream, F work) {
 
 uint64_t workspace_bytes(const PlanView* plan) { return cpu().workspace_bytes(plan); }
 
+// In place: the plan that the CPU backend has points there.
+void take_column(Context& x, int32_t column) {
+  const TableView& from = x.given;
+  const auto take = [&](auto& to, const auto* data) {
+    to.resize(size_t(from.tensor_count));
+    std::copy(data, data + from.tensor_count, to.begin());
+  };
+  if (column == kClassColumn)
+    take(x.classes, from.scalar_class);
+  else if (column == kFlagColumn)
+    take(x.flags, from.hidden_given);
+  else
+    take(x.columns[column], from.column[column].data);
+}
+
 int32_t set_plan(void* context, const PlanView* plan, void* workspace, void* stream) {
   ENTER(stream);
-  return cpu().set_plan(x->cpu, plan, workspace, nullptr);
+  x->given = plan->table;
+  for (int32_t c = 0; c <= kFlagColumn; ++c) take_column(*x, c);
+  PlanView own = *plan;
+  for (int32_t c = 0; c < kColumnCount; ++c) own.table.column[c].data = x->columns[c].data();
+  own.table.scalar_class = x->classes.data();
+  own.table.hidden_given = x->flags.data();
+  return cpu().set_plan(x->cpu, &own, workspace, nullptr);
 }
 
 int32_t read_report(void* context, Report* out, void* stream) {
@@ -238,6 +277,7 @@ int32_t read_report(void* context, Report* out, void* stream) {
 
 int32_t set_column(void* context, int32_t column, void* stream) {
   ENTER(stream);
+  take_column(*x, column);
   return cpu().set_column(x->cpu, column, nullptr);
 }
 

@@ -58,6 +58,13 @@ void emu_set_memory(size_t bytes); /* of each device; more is error 2 */
 size_t emu_live_allocations(void); /* device and pinned memory, streams, events */
 const char *emu_last_fault(void);  /* text of the last kernel fault */
 
+/* Launches of a kernel that the host's compiler made, and that has no PTX, go to `run` with the kernel's
+ * only argument and the seed of emu_shuffle. Device memory is open to the host meanwhile; its gaps are
+ * poisoned for the address sanitizer. */
+typedef void (*emu_host_kernel)(const void *kernel, unsigned grid, unsigned block,
+                                const void *argument, uint64_t seed);
+void emu_add_host_kernel(const void *kernel, size_t argument_bytes, emu_host_kernel run);
+
 #ifdef __cplusplus
 }
 #endif

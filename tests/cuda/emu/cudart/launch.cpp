@@ -78,6 +78,30 @@ void run_kernel(const ptx::Kernel& kernel, int device, unsigned grid, unsigned b
   }
 }
 
+void run_host_kernel(const void* function, const HostKernel& kernel, unsigned grid, unsigned block,
+                     const std::vector<char>& argument) {
+  if (runtime().sticky != cudaSuccess) return;
+  open_device_memory(true);
+  try {
+    kernel.run(function, grid, block, argument.data(), runtime().shuffle);
+  } catch (const std::exception& e) {
+    runtime().fault = e.what();
+    runtime().sticky = cudaErrorLaunchFailure;
+  }
+  open_device_memory(false);
+}
+
+cudaError_t launch_host_kernel(const void* function, const HostKernel& kernel, unsigned grid,
+                               unsigned block, void** args, Stream* s) {
+  if (!s || s->device != runtime().current) return leave(cudaErrorInvalidResourceHandle);
+  if (grid == 0) return leave(cudaErrorInvalidConfiguration);
+  const char* const from = static_cast<const char*>(args[0]);
+  const std::vector<char> argument(from, from + kernel.argument_bytes);
+  EMU_TRY(submit(s, cudaGraphNodeTypeKernel,
+                 [=] { run_host_kernel(function, kernel, grid, block, argument); }));
+  return leave(runtime().sticky);
+}
+
 // Null: `error` says why.
 const ptx::Kernel* find_kernel(const void* function, cudaError_t& error) {
   const auto it = functions().find(function);
@@ -96,6 +120,9 @@ const ptx::Kernel* find_kernel(const void* function, cudaError_t& error) {
 
 cudaError_t launch(const void* function, dim3 grid, dim3 block, void** args, size_t shared,
                    Stream* s) {
+  const auto host = runtime().host_kernels.find(function);
+  if (host != runtime().host_kernels.end())
+    return launch_host_kernel(function, host->second, grid.x, block.x, args, s);
   cudaError_t error;
   const ptx::Kernel* kernel = find_kernel(function, error);
   if (!kernel) return leave(error);
@@ -117,6 +144,11 @@ cudaError_t launch(const void* function, dim3 grid, dim3 block, void** args, siz
 }  // namespace
 
 extern "C" {
+
+void emu_add_host_kernel(const void* kernel, size_t argument_bytes, emu_host_kernel run) {
+  EMU_LOCK;
+  runtime().host_kernels[kernel] = {argument_bytes, run};
+}
 
 void** __cudaRegisterFatBinary(void* wrapper) {
   auto* const module = new std::shared_ptr<ptx::Module>;
@@ -161,10 +193,11 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t k, dim3 grid, dim3 block, void** arg
 }
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* out, const void* function) {
   EMU_ENTER(EMU_OTHER);
+  *out = {};
+  if (runtime().host_kernels.count(function)) return cudaSuccess;
   cudaError_t error;
   const ptx::Kernel* kernel = find_kernel(function, error);
   if (!kernel) return leave(error);
-  *out = {};
   out->maxThreadsPerBlock = int(kernel->max_threads);
   out->sharedSizeBytes = kernel->shared_bytes;
   out->ptxVersion = out->binaryVersion = 90;

@@ -8,7 +8,13 @@
 
 using namespace emu;
 
+extern "C" void __asan_poison_memory_region(const volatile void*, size_t) __attribute__((weak));
+
 namespace {
+
+void poison(const uint8_t* from, size_t bytes) {
+  if (__asan_poison_memory_region) __asan_poison_memory_region(from, bytes);
+}
 
 // Device memory exists twice: under its device address, where nobody has access, and where kernels and
 // copies reach it.
@@ -20,7 +26,7 @@ struct Arena {
   Arena() {
     const int file = memfd_create("emulated device memory", MFD_CLOEXEC);
     if (file < 0 || ftruncate(file, off_t(kBytes)) != 0) std::abort();
-    device = map(PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+    device = map(PROT_NONE, MAP_SHARED | MAP_NORESERVE, file);
     host = map(PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file);
     close(file);
   }
@@ -55,6 +61,7 @@ cudaError_t allocate(int ordinal, void** p, size_t bytes) {
   std::memset(host, 0xff, bytes);  // NaN: a read before a write must show
   runtime().allocations[uint64_t(address)] = {ordinal, bytes};
   device.memory.add(uint64_t(address), bytes, host);
+  poison(address + bytes, taken - bytes);
   *p = address;
   return cudaSuccess;
 }
@@ -133,6 +140,11 @@ bool is_pinned(const void* p, size_t bytes) {
   return uint64_t(p) + bytes <= uint64_t(it->first) + it->second;
 }
 
+void open_device_memory(bool open) {
+  if (mprotect(arena().device, arena().used, open ? PROT_READ | PROT_WRITE : PROT_NONE) != 0)
+    std::abort();
+}
+
 uint8_t* host_view(const void* p) {
   return arena().host + (static_cast<const uint8_t*>(p) - arena().device);
 }
@@ -147,6 +159,7 @@ cudaError_t release_memory(void* p) {
   device.used -= it->second.bytes;
   const size_t pages = (it->second.bytes + 4095) / 4096 * 4096;
   madvise(host_view(p), pages, MADV_REMOVE);
+  poison(static_cast<const uint8_t*>(p), pages);
   allocations.erase(it);
   return cudaSuccess;
 }

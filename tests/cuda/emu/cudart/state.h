@@ -78,6 +78,11 @@ struct Injection {
   cudaError_t error;
 };
 
+struct HostKernel {
+  size_t argument_bytes;
+  emu_host_kernel run;
+};
+
 struct Runtime {
   std::recursive_mutex mutex;
   std::vector<emu_record> log;
@@ -96,6 +101,7 @@ struct Runtime {
   // Destroyed ones stay, not alive, for events and operations that point at them.
   std::vector<std::unique_ptr<Stream>> streams;
   std::vector<std::unique_ptr<Event>> events;
+  std::map<const void*, HostKernel> host_kernels;
   bool defer = false;
   uint64_t shuffle = 0;
 };
@@ -122,6 +128,7 @@ bool is_device_range(const void* p, size_t bytes);  // inside one allocation of 
 bool is_device_address(const void* p);              // of the arena, allocated or not
 bool is_pinned(const void* p, size_t bytes);
 uint8_t* host_view(const void* device_pointer);  // where the host reaches that memory
+void open_device_memory(bool open);              // to the host
 cudaError_t release_memory(void* p);
 
 }  // namespace emu
