@@ -82,7 +82,9 @@ TEST_CASE("ptx: min and max leave a NaN out and know the sign of zero") {
   CHECK(both("max", nan, 2) == 2);
   CHECK(both("min", 2, nan) == 2);
   CHECK(std::signbit(both("min", 0.0, -0.0)));
+  CHECK(std::signbit(both("min", -0.0, 0.0)));
   CHECK_FALSE(std::signbit(both("max", -0.0, 0.0)));
+  CHECK_FALSE(std::signbit(both("max", 0.0, -0.0)));
 }
 
 TEST_CASE("ptx: comparisons with a NaN follow their names") {

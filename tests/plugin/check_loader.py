@@ -198,9 +198,10 @@ def no_symbol_of_the_plugin_leaks_and_it_stays_when_the_library_goes(house):
     plugin = house.folder("env", house.fake) / NAME
     lines = house.run("cuda=0", "symbol=talus_fake_log", "symbol=talus_backend_entry_v1", "close",
                       f"mapped={plugin}", f"mapped={house.lib / 'libtalus.so'}",
+                      f"unload={plugin}", f"mapped={plugin}",
                       TALUS_PLUGIN_PATH=plugin.parent)
     expect(lines[0].startswith("TALUS_OK"), lines)
-    expect(lines[1:] == ["0", "0", "0", "1", "0"], lines)
+    expect(lines[1:] == ["0", "0", "0", "1", "0", "0", "1"], lines)
 
 
 def main(programs):

@@ -79,7 +79,12 @@ struct Context {
   int32_t lost = TALUS_OK;
   std::string text;
   int64_t detail = 0;
-  std::vector<Row> rows;  // kept, as a device does: the core's own may change after the call
+  // Kept, as a device does: the core's own may change after the call.
+  std::vector<Row> rows;
+  TableView given{};
+  std::vector<void*> columns[kColumnCount];
+  std::vector<int32_t> classes;
+  std::vector<uint8_t> flags;
   std::vector<std::function<int32_t()>> graph;
   int64_t launches = 0;
 };
@@ -237,9 +242,30 @@ int32_t queue(Context* x, void* stream, F work) {
 
 uint64_t workspace_bytes(const PlanView* plan) { return cpu().workspace_bytes(plan); }
 
+// In place: the plan that the CPU backend has points there.
+void take_column(Context& x, int32_t column) {
+  const TableView& from = x.given;
+  const auto take = [&](auto& to, const auto* data) {
+    to.resize(size_t(from.tensor_count));
+    std::copy(data, data + from.tensor_count, to.begin());
+  };
+  if (column == kClassColumn)
+    take(x.classes, from.scalar_class);
+  else if (column == kFlagColumn)
+    take(x.flags, from.hidden_given);
+  else
+    take(x.columns[column], from.column[column].data);
+}
+
 int32_t set_plan(void* context, const PlanView* plan, void* workspace, void* stream) {
   ENTER(stream);
-  return cpu().set_plan(x->cpu, plan, workspace, nullptr);
+  x->given = plan->table;
+  for (int32_t c = 0; c <= kFlagColumn; ++c) take_column(*x, c);
+  PlanView own = *plan;
+  for (int32_t c = 0; c < kColumnCount; ++c) own.table.column[c].data = x->columns[c].data();
+  own.table.scalar_class = x->classes.data();
+  own.table.hidden_given = x->flags.data();
+  return cpu().set_plan(x->cpu, &own, workspace, nullptr);
 }
 
 int32_t read_report(void* context, Report* out, void* stream) {
@@ -251,6 +277,7 @@ int32_t read_report(void* context, Report* out, void* stream) {
 
 int32_t set_column(void* context, int32_t column, void* stream) {
   ENTER(stream);
+  take_column(*x, column);
   return cpu().set_column(x->cpu, column, nullptr);
 }
 

@@ -3,6 +3,7 @@
  *     path=FOLDERS  talus_set_plugin_path     cpu, cuda=ID  talus_create, a step on the CPU
  *     feature       talus_has_feature("cuda") list=LIST     names and their lines
  *     mapped=FILE   is that file loaded?      symbol=NAME   does the process see it?
+ *     unload=FILE   closes it as often as it was opened, or ten times
  *     chdir=FOLDER  set=NAME=VALUE            close         unloads the library */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -76,6 +77,18 @@ static void list(const char *command, const char *name) {
   printf("\n");
 }
 
+static int is_mapped(const char *file) {
+  void *handle = dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle != NULL) dlclose(handle);
+  return handle != NULL;
+}
+
+/* The handle that asks, and one of those that were open before. */
+static void close_twice(const char *file) {
+  void *handle = dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle != NULL && dlclose(handle) == 0) dlclose(handle);
+}
+
 static void obey(const char *command) {
   const char *equals = strchr(command, '=');
   const char *value = equals == NULL ? "" : equals + 1;
@@ -97,7 +110,10 @@ static void obey(const char *command) {
   } else if (IS("list")) {
     list(command, value);
   } else if (IS("mapped")) {
-    printf("%s: %d\n", command, dlopen(value, RTLD_LAZY | RTLD_NOLOAD) != NULL);
+    printf("%s: %d\n", command, is_mapped(value));
+  } else if (IS("unload")) {
+    for (int i = 0; i < 10 && is_mapped(value); ++i) close_twice(value);
+    printf("%s: 0\n", command);
   } else if (IS("symbol")) {
     printf("%s: %d\n", command, dlsym(RTLD_DEFAULT, value) != NULL);
   } else if (IS("chdir")) {

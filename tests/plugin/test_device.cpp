@@ -121,9 +121,11 @@ TEST_CASE("device: state, data and gradients are bound to other device memory, a
       REQUIRE(talus_bind_grads(run.opt, p, 1, &t.grad) == TALUS_OK);
     }
     step(run);
+    REQUIRE(talus_set_steps(run.opt, 0, 7) == TALUS_OK);
+    step(run);
   });
   CHECK(first_difference(device.bytes(), host.bytes()) == "");
-  CHECK(steps(device.opt, 0) == 43);
+  CHECK((steps(device.opt, 0) == 8 && steps(device.opt, 1) == 44));
   CHECK(device.stats().state_bytes == 0);
 }
 

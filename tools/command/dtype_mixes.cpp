@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace command {
@@ -23,6 +24,7 @@ constexpr Mix kMixes[kMixCount] = {
 // a tile; the last is cut in many places where chunks are small.
 constexpr int64_t kCounts[] = {0, 1, 7, 8, 9, 15, 16, 17, 31, 33, 511, 512, 513, 4095, 4097, 12289};
 constexpr uint64_t kSeed = 20;
+int64_t g_most = kCounts[std::size(kCounts) - 1];
 
 struct Format {
   const char* name;
@@ -99,6 +101,7 @@ std::vector<std::byte> special_values(const Tensor& tensor, int32_t dtype, uint6
 }
 
 void add_ordinary(Problem& made, int mix, int64_t count) {
+  if (count > g_most) return;
   const uint64_t key = kSeed + made.tensors.size();
   Tensor tensor{mix, count, int(made.tensors.size() % 2), {}, {}};
   tensor.data = ordinary_values(tensor, kMixes[mix].dtype, key);
@@ -110,6 +113,7 @@ void add_ordinary(Problem& made, int mix, int64_t count) {
 
 void add_special(Problem& made, int mix) {
   Tensor tensor{mix, int64_t(2 * kSpecialCount * kSpecialCount) + 5, 1, {}, {}};
+  if (tensor.count > g_most) return;
   tensor.data = special_values(tensor, kMixes[mix].dtype, 1, 0);
   for (int step = 0; step < kStepCount; ++step)
     made.grads[step].push_back(
@@ -229,6 +233,7 @@ std::string gradient_change(const std::vector<Tensor>& tensors, int step) {
   return "";
 }
 
-int64_t largest_count() { return kCounts[std::size(kCounts) - 1]; }
+int64_t largest_count() { return g_most; }
+void leave_out_above(int64_t most) { g_most = std::min(most, g_most); }
 
 }  // namespace command

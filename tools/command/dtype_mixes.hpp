@@ -55,6 +55,9 @@ std::vector<std::string> differences(const Buffers& got, const Buffers& expected
 std::string describe(const Tensor& tensor);
 // "" or the first gradient that is not what the problem gave for this step.
 std::string gradient_change(const std::vector<Tensor>& tensors, int step);
+// Of the tensors. Larger ones than `most` are left out if this is said before all else here: an
+// emulated device takes seconds for what a real one does in none.
 int64_t largest_count();
+void leave_out_above(int64_t most);
 
 }  // namespace command

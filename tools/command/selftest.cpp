@@ -208,6 +208,10 @@ Command add_selftest(CLI::App& app) {
              given.find_first_not_of("0123456789", 5) == std::string::npos && given.size() > 5);
         return known ? std::string() : "\"" + given + "\", expected cpu, cuda or cuda:N";
       });
+  line->add_option_function<int64_t>(
+          "--largest", leave_out_above,
+          "Elements of the largest tensor, for a device that is emulated")
+      ->check(CLI::PositiveNumber);
   line->add_flag("--json", *json, "Print JSON");
   line->footer(
       "Runs every CPU target of this machine; TALUS_CPU_TARGET picks one, which is compared with\n"

@@ -144,6 +144,7 @@ class Bench {
   }
 
   void measure_replay() {
+    check(opt_->prepare(stream_));
     const gpu::Graph graph(stream_, [&] { step(); });
     const auto replay = [&] {
       check(opt_->advance(stream_));
