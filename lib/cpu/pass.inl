@@ -89,7 +89,8 @@ template <class Rule, class Pass, class T>
       const int column = column_of(table, g.tensor, Pass::kUses[k].column);
       const ColumnView& c = table.column[column];
       if (c.dtype[g.tensor] != kDtypeOf<T>)
-        store_block(c.data[g.tensor], c.dtype[g.tensor], i, n, left, block[k]);
+        store_block(c.data[g.tensor], c.dtype[g.tensor], i, n, Pass::kUses[k].read ? 0 : left,
+                    block[k]);
       if (column == kHidden) {  // the visible parameter is the master's rounded copy
         const ColumnView& visible = table.column[kValue];
         store_block(visible.data[g.tensor], visible.dtype[g.tensor], i, n, left, at_block.use[k]);

@@ -12,7 +12,7 @@ inline constexpr int64_t kAsk = 64;  // elements asked for at once: whole vector
 TALUS_FN int64_t ask_end(int64_t i, int64_t n) { return n - i < kAsk ? n : i + kAsk; }
 
 // Asks for kAsk elements some way behind p: into L1 near by, into the outer cache far ahead. `left`:
-// elements from p to the end of the tensor, behind which nothing is asked for.
+// elements from p to the end of the tensor; little is asked for behind it.
 template <class T>
 TALUS_FN void prefetch(const T* p, int64_t left) {
   constexpr int64_t kNear = 2048, kFar = 16384, kLine = 64, kBytes = kAsk * int64_t(sizeof(T));

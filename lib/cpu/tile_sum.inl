@@ -14,8 +14,8 @@ struct TileSum {
     for (double& x : lane) x = 0;
   }
 
-  // Whole rounds of lanes, in the order of memory: up to 16 vectors of lanes stay in registers
-  // meanwhile.
+  // Whole rounds of lanes; up to 16 vectors of lanes stay in registers meanwhile. With AVX-512 these
+  // are all, and memory is read in its order; narrower targets go over x more than once.
   template <Sum kSum, class T>
   void add_rounds(const T* x, int64_t n, int64_t left) {
     constexpr int kGroup = kVectors < 16 ? kVectors : 16;
@@ -23,8 +23,9 @@ struct TileSum {
       Vec<double> sum[kGroup];
       for (int k = 0; k < kGroup; ++k) sum[k] = Whole<double>().load(lane + l + k * kWidth);
       for (int64_t row = 0; row < n; row += kTileLanes) {
-        for (int k = 0; k < kGroup * kWidth; k += kAsk)
-          prefetch(x + row + l + k, left - row - l - k);
+        if (l % kAsk == 0)
+          for (int k = 0; k == 0 || k < kGroup * kWidth; k += kAsk)
+            prefetch(x + row + l + k, left - row - l - k);
         for (int k = 0; k < kGroup; ++k)
           sum[k] = add_term<kSum>(sum[k], load_f64(x + row + l + k * kWidth));
       }

@@ -21,7 +21,9 @@ constexpr Hyper kSettings[] = {
      double(kChunk / kTile),
      {1, 65536, 0},
      0,
-     "most work that a thread takes at once, in tiles of 4,096 elements"},
+     "most work that a thread takes at once, in tiles of 4,096 elements; threads share a step from "
+     "8 "
+     "such pieces on"},
 };
 static_assert(std::size(kSettings) == kSettingCount);
 

@@ -92,7 +92,8 @@ struct Adam {
       v = V(s.beta2) * v + (V(s.v_weight) * g) * g;
       V largest = v;
       if constexpr (kAmsgrad) largest = x[4] = maximum(x[4], v);
-      const V root = quotient(sqrt(largest), s.root_bias2);
+      V root = sqrt(largest);
+      if (s.root_bias2 != 1) root = quotient(root, s.root_bias2);  // by 1 changes no bit, and costs
       p = p - (V(s.step_size) * m) / (root + V(s.eps));
     }
   };

@@ -36,7 +36,12 @@ int main(int argc, char** argv) try {
     return app.exit(error) == 0 ? command::kOk : command::kUsage;
   }
   for (const command::Command& each : commands)
-    if (each.line->parsed()) return each.run();
+    if (each.line->parsed()) {
+      const int code = each.run();
+      if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return code;
+      fmt::print(stderr, "talus: standard output cannot be written\n");
+      return command::kFailure;
+    }
   return command::kUsage;
 } catch (const talus::Error& error) {
   fmt::print(stderr, "talus: {}: {}\n", error.name(), error.what());

@@ -59,7 +59,7 @@ void take(Target& target, const Setup& setup, const Buffers* expected, Buffers* 
       for (const std::string& each : differences(result.buffers, *expected))
         add(each.empty() ? "" : fmt::format("against {}: {}", kReference, each));
     *buffers = std::move(result.buffers);
-  } catch (const std::runtime_error& error) {
+  } catch (const std::exception& error) {
     target.alive = false;
     add(error.what());
   }

@@ -3,8 +3,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 
 #include <cstdio>
 #include <cstdlib>
@@ -19,18 +24,26 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr int kMostMilliseconds = 300'000;  // for a setup, which takes a second
+
 void send(int pipe, const void* data, size_t bytes) {
   for (const char* at = static_cast<const char*>(data); bytes > 0;) {
     const ssize_t done = write(pipe, at, bytes);
+    if (done < 0 && errno == EINTR) continue;
     if (done < 0) _exit(1);  // nobody listens any more
     at += done, bytes -= size_t(done);
   }
 }
 
-// False where the other end was closed before.
+// False where the other end was closed before, or says nothing.
 bool receive(int pipe, void* data, size_t bytes) {
   for (char* at = static_cast<char*>(data); bytes > 0;) {
+    pollfd ready{pipe, POLLIN, 0};
+    const int count = poll(&ready, 1, kMostMilliseconds);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
     const ssize_t done = read(pipe, at, bytes);
+    if (done < 0 && errno == EINTR) continue;
     if (done <= 0) return false;
     at += done, bytes -= size_t(done);
   }
@@ -93,6 +106,9 @@ TargetRun::TargetRun(const std::string& target, bool checked) : target_(target) 
   if (process_ < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (process_ == 0) {
     close(ends[0]);
+#ifdef __linux__
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // not to go on alone
+#endif
     run_target(ends[1], target, checked);
   }
   close(ends[1]);
@@ -104,7 +120,6 @@ TargetRun::TargetRun(TargetRun&& other) noexcept
       process_(std::exchange(other.process_, -1)),
       pipe_(std::exchange(other.pipe_, -1)) {}
 
-// A process that is still writing ends by the closed pipe.
 TargetRun::~TargetRun() { how_it_ended(); }
 
 TargetResult TargetRun::next() {
@@ -117,7 +132,10 @@ std::string TargetRun::how_it_ended() {
   if (process_ < 0) return "ended before";
   int status = 0;
   close(pipe_);
-  waitpid(std::exchange(process_, -1), &status, 0);
+  kill(process_, SIGKILL);  // which one that has ended does not feel
+  while (waitpid(process_, &status, 0) < 0 && errno == EINTR) {}
+  process_ = -1;
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) return "was killed, or said nothing more";
   if (WIFSIGNALED(status)) return fmt::format("died of \"{}\"", strsignal(WTERMSIG(status)));
   return fmt::format("ended early with exit code {}", WEXITSTATUS(status));
 }
