@@ -114,7 +114,7 @@ TEST_CASE(
   DeviceRun run(kAdamW, many(4, 10));
   run.step_both(stream);
   emu_defer(1);
-  for (int step = 0; step < 200; ++step) {
+  for (int step = 0; step < 1000; ++step) {  // 256 bytes each: several times around the ring
     run.set_both("lr", 0.001 * (step % 7 + 1));
     run.step_both(stream);
   }
