@@ -6,10 +6,11 @@
 
 namespace talus {
 
-Status Optimizer::ask_capturing(void* stream, bool* out) {
-  if (on_cpu()) return {};
+Status Optimizer::ask_device(void* stream, bool* out) {
+  TALUS_TRY(check_usable());
   int32_t capturing = 0;
-  TALUS_TRY(from_backend(backend_->is_capturing(context_, stream, &capturing), "ask the stream"));
+  TALUS_TRY(from_backend(backend_->is_capturing(context_, stream, &capturing),
+                         "tell whether the stream is capturing"));
   *out = capturing != 0;
   return {};
 }
@@ -34,11 +35,10 @@ Status Optimizer::advance(void* stream) {
   if (on_cpu())
     return failure(TALUS_E_UNSUPPORTED,
                    "talus_advance: the CPU captures no steps, expected talus_step");
-  TALUS_TRY(check_usable());
+  bool capturing = false;
+  TALUS_TRY(ask_device(stream, &capturing));
   TALUS_TRY(check_step());
   TALUS_TRY(check_conflicts());
-  bool capturing = false;
-  TALUS_TRY(ask_capturing(stream, &capturing));
   if (capturing)
     return failure(TALUS_E_STATE,
                    "talus_advance: the stream is capturing, expected a call before each replay");

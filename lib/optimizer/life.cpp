@@ -19,6 +19,7 @@ Status Optimizer::create(const AlgorithmRef& algorithm, const Backend& backend, 
                          std::unique_ptr<Optimizer>* out) {
   std::unique_ptr<Optimizer> made(new Optimizer);
   made->backend_ = &backend;
+  made->on_cpu_ = &backend == &cpu_backend();
   made->config_.device = device;
   made->process_ = getpid();
   made->config_.threads = usable_threads();
@@ -36,8 +37,6 @@ Status Optimizer::create(const AlgorithmRef& algorithm, const Backend& backend, 
   *out = std::move(made);
   return {};
 }
-
-bool Optimizer::on_cpu() const { return backend_ == &cpu_backend(); }
 
 Optimizer::~Optimizer() {
   memory_.reset();

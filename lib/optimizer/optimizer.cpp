@@ -12,11 +12,10 @@
 
 namespace talus {
 Status Optimizer::step(void* stream) {
-  TALUS_TRY(check_usable());     // the device, in this process
-  TALUS_TRY(check_step());       // something is bound
-  TALUS_TRY(check_conflicts());  // values fit each other
   bool capturing = false;
-  TALUS_TRY(ask_capturing(stream, &capturing));
+  if (!on_cpu_) TALUS_TRY(ask_device(stream, &capturing));      // usable? being recorded?
+  TALUS_TRY(check_step());                                      // something is bound
+  TALUS_TRY(check_conflicts());                                 // values fit each other
   if (capturing) return capture(stream);                        // recorded, not taken: capture.cpp
   TALUS_TRY(ready(StateMemory::Scope::with_gradient, stream));  // steady state: nothing to do
   const FloatEnvironment ieee;                                  // for the host scalars

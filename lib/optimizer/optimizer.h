@@ -35,7 +35,7 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   const Model& model() const { return model_; }
-  bool on_cpu() const;
+  bool on_cpu() const { return on_cpu_; }
 
   // Groups and values; group is valid or TALUS_ALL.
   Status add_group(const AlgorithmRef* algorithm, int32_t* group);
@@ -90,7 +90,7 @@ class Optimizer {
   Status send_scalars(void* stream);
   Status begin_new(void* stream);
   Status run_passes(void* stream);
-  Status ask_capturing(void* stream, bool* out);
+  Status ask_device(void* stream, bool* out);
   Status capture(void* stream);
   void count_step();
 
@@ -128,6 +128,7 @@ class Optimizer {
   bool measured_ = false;                // by the last step
   std::vector<int64_t> first_state_{0};  // of each parameter, and the end
 
+  bool on_cpu_ = true;
   int64_t process_ = 0;  // that created it
   Status lost_;  // what ended the use of the device; not OK: nothing but destruction is left
 
