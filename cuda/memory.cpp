@@ -62,9 +62,14 @@ void release(void* context, void* data, uint64_t bytes, void* stream) {
     release_own(x, data, as_stream(stream));
 }
 
+// Without a context: where no driver answers (there is none, or this is a forked child), nothing is a
+// device's.
 int32_t check_pointer(void* context, const void* data, uint64_t bytes) {
   if (bytes == 0) return TALUS_OK;
-  if (!context) return check_range(without_context(), data, bytes, -1);
+  if (!context) {
+    const int32_t status = check_range(without_context(), data, bytes, -1);
+    return status == TALUS_E_ARGUMENT ? status : TALUS_OK;
+  }
   TALUS_ENTER(get(context));
   return check_range(failures, data, bytes, get(context).config.device);
 }
