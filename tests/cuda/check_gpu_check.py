@@ -30,6 +30,14 @@ def contents(folder):
             for name in os.listdir(folder)} if os.path.isdir(folder) else None
 
 
+def replace(folder, program, script):
+    path = os.path.join(folder, program)
+    os.rename(path, path + ".real")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\n" + script + "\n")
+    os.chmod(path, 0o755)
+
+
 class GpuCheck(unittest.TestCase):
     def test_an_emulated_run_has_every_stage_and_the_schema(self):
         project_results = os.path.join(os.path.dirname(tool), "results")
@@ -74,12 +82,9 @@ class GpuCheck(unittest.TestCase):
             packed = os.path.join(folder, "pack")
             run = emulate("--build", build, "--pack", packed)
             self.assertEqual(run.returncode, 0, run.stderr)
+            replace(packed, "talus", "exit 0")  # the selftest takes half a minute here
             # As if training on the device went another way.
-            program = os.path.join(packed, "train_digits_cuda")
-            os.rename(program, program + ".real")
-            with open(program, "w", encoding="utf-8") as file:
-                file.write(f'#!/bin/sh\nexec "{program}.real" "$@" --seed 2\n')
-            os.chmod(program, 0o755)
+            replace(packed, "train_digits_cuda", 'exec "$0.real" "$@" --seed 2')
             run = emulate("--from", packed, "--results", folder)
             self.assertEqual(run.returncode, 1, run.stderr)
             self.assertIn("tests: failed: train_digits_cuda: other bits", run.stderr)
