@@ -93,6 +93,7 @@ class Memory {
 
  private:
   void copy(void* to, const void* from, uint64_t bytes) const {
+    if (bytes == 0) return;
     if (device_ < 0)
       std::memcpy(to, from, bytes);
     else
