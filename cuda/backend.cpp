@@ -108,10 +108,10 @@ int32_t set_config(void* context, const BackendConfig* config) {
 
 int32_t is_capturing(void* context, void* stream, int32_t* out) {
   TALUS_ENTER(get(context));
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  TALUS_CALL(cudaStreamIsCapturing(as_stream(stream), &capture));
-  *out = capture != cudaStreamCaptureStatusNone;
-  return TALUS_OK;
+  bool captured = false;
+  const int32_t status = is_captured(get(context), as_stream(stream), &captured);
+  *out = captured;
+  return status;
 }
 
 constexpr Backend kBackend = {

@@ -35,15 +35,23 @@ DeviceGuard::~DeviceGuard() {
   if (restore_) (void)cudaSetDevice(before_);
 }
 
-int32_t refuse_capture(Context& x, cudaStream_t stream, const char* what) {
+int32_t is_captured(Context& x, cudaStream_t stream, bool* out) {
   Failures& failures = x.failures;
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   TALUS_CALL(cudaStreamIsCapturing(stream, &capture));
-  if (capture == cudaStreamCaptureStatusNone) return TALUS_OK;
-  return failures.fail(TALUS_E_NOT_PREPARED,
-                       "%s on a stream that is being captured: a replay would read memory that has "
-                       "been used again; expected it before the capture",
-                       what);
+  *out = capture != cudaStreamCaptureStatusNone;
+  return TALUS_OK;
+}
+
+int32_t refuse_capture(Context& x, cudaStream_t stream, const char* what) {
+  bool captured = false;
+  if (const int32_t status = is_captured(x, stream, &captured); status != TALUS_OK) return status;
+  if (!captured) return TALUS_OK;
+  return x.failures.fail(
+      TALUS_E_NOT_PREPARED,
+      "%s on a stream that is being captured: a replay would read memory that has "
+      "been used again; expected it before the capture",
+      what);
 }
 
 int32_t upload(Context& x, void* to, const void* data, size_t bytes, cudaStream_t stream,

@@ -54,6 +54,9 @@ class DeviceGuard {
   if (const int32_t status_ = failures.check(guard.error(), "cudaSetDevice"); status_ != TALUS_OK) \
   return status_
 
+// *out: whether the stream is being captured into a graph.
+int32_t is_captured(Context& x, cudaStream_t stream, bool* out);
+
 // TALUS_E_NOT_PREPARED, naming what would be done, if the stream is being captured.
 int32_t refuse_capture(Context& x, cudaStream_t stream, const char* what);
 

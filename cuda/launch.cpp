@@ -30,14 +30,6 @@ int32_t launch(Context& x, void (*kernel)(Args), int64_t blocks, int threads, Ar
     if (const int32_t status_ = launch(__VA_ARGS__); status_ != TALUS_OK) return status_; \
   } while (false)
 
-int32_t is_captured(Context& x, cudaStream_t stream, bool* out) {
-  Failures& failures = x.failures;
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  TALUS_CALL(cudaStreamIsCapturing(stream, &capture));
-  *out = capture != cudaStreamCaptureStatusNone;
-  return TALUS_OK;
-}
-
 }  // namespace
 
 // Partials by tile, totals by tensor, one sum, which goes to the host without a wait.

@@ -24,7 +24,7 @@ struct TileSum {
       for (int k = 0; k < kGroup; ++k) sum[k] = Whole<double>().load(lane + l + k * kWidth);
       for (int64_t row = 0; row < n; row += kTileLanes) {
         if (l % kAsk == 0)
-          for (int k = 0; k == 0 || k < kGroup * kWidth; k += kAsk)
+          for (int k = 0; k < kGroup * kWidth; k += kAsk)
             prefetch(x + row + l + k, left - row - l - k);
         for (int k = 0; k < kGroup; ++k)
           sum[k] = add_term<kSum>(sum[k], load_f64(x + row + l + k * kWidth));

@@ -6,7 +6,7 @@
 
 #include <deque>
 
-#include "tests/cuda/emu/cudart/emu.h"
+#include "tests/cuda/fresh.h"
 #include "tests/optimizer.h"
 
 namespace talus::test {
@@ -148,19 +148,6 @@ class DeviceRun {
     }
     return "";
   }
-};
-
-// A fresh emulation, and nothing left on the device at the end.
-struct Fresh {
-  Fresh() {
-    emu_reset();
-    before = emu_live_allocations();
-  }
-  ~Fresh() {
-    emu_reset();
-    CHECK(emu_live_allocations() == before);
-  }
-  size_t before = 0;
 };
 
 struct Stream {

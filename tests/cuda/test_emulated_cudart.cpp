@@ -6,25 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "tests/cuda/emu/cudart/emu.h"
+#include "tests/cuda/fresh.h"
 
 extern "C" cudaError_t probe_add(float* x, float amount, unsigned n, cudaStream_t stream);
 extern "C" cudaError_t probe_reverse(float* x, unsigned threads, cudaStream_t stream);
 
 namespace {
-
-// A fresh emulation, and nothing left at the end.
-struct Fresh {
-  Fresh() {
-    emu_reset();
-    before = emu_live_allocations();
-  }
-  ~Fresh() {
-    emu_reset();
-    CHECK(emu_live_allocations() == before);
-  }
-  size_t before = 0;
-};
 
 struct Stream {
   cudaStream_t handle = nullptr;
