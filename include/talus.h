@@ -36,7 +36,7 @@
  *            restored before the call returns.
  * quiet      the library never prints, aborts, exits, throws or installs a signal handler. Variables
  *            named TALUS_* are read once: TALUS_CPU_TARGET at the first talus_create or question for
- *            "cpu_target", TALUS_PLUGIN_PATH at the first question for a device.
+ *            "cpu_target" or the feature "cpu", TALUS_PLUGIN_PATH at the first question for a device.
  */
 #ifndef TALUS_H
 #define TALUS_H

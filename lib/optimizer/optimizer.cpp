@@ -8,7 +8,6 @@
 
 #include "lib/base/float_contract.h"
 #include "lib/base/float_environment.h"
-#include "lib/cpu/backend.h"
 
 namespace talus {
 Status Optimizer::step(void* stream) {
@@ -146,9 +145,8 @@ Status Optimizer::measure(void* stream) {
 }
 
 Status Optimizer::read_stats(bool wait, StepStats* out) {
-  const bool at_hand = backend_ == &cpu_backend();
   if (!measured_) stats_.grad_norm = __builtin_nan("");
-  if (measured_ && (wait || at_hand)) {
+  if (measured_ && (wait || on_cpu())) {
     Report report{};
     TALUS_TRY(from_backend(backend_->read_report(context_, &report, nullptr), "report"));
     const FloatEnvironment ieee;  // whatever the caller's
