@@ -13,9 +13,14 @@ TALUS_FN void begin_piece(const BeginArgs& args, const BeginRow& row, const Piec
     const T value = copies ? param.load_one(i) : hidden.load_one(i);
     if (copies) hidden.template store<1>(&value, i);
     for (uint32_t k = 0; k < args.slot_count; ++k) {
-      const bool per_tensor = args.tensor_slots >> k & 1;
-      if (!tables.columns[(kFirstSlot + k) * tables.tensors + piece.tensor]) continue;
-      if (per_tensor && (piece.begin > 0 || i > 0)) continue;
+      void* const column = tables.columns[(kFirstSlot + k) * tables.tensors + piece.tensor];
+      if (!column) continue;
+      if (args.tensor_slots >> k & 1) {
+        double* const scalar = static_cast<double*>(column);
+        TALUS_ASSUME_GLOBAL(scalar);
+        if (piece.begin == 0 && i == 0) *scalar = row.initial[k];
+        continue;
+      }
       const auto slot = operand_of<T>(tables, piece, format, int(kFirstSlot + k));
       const T start = row.copies_param >> k & 1 ? value : T(row.initial[k]);
       slot.template store<1>(&start, i);

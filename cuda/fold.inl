@@ -12,37 +12,24 @@ TALUS_FN double fold_pairs(double* x, uint64_t n) {
   return n ? x[0] : 0;
 }
 
-TALUS_FN double load_scalar(const void* data, Dtype dtype) {
-  return dtype == Dtype::f64 ? *static_cast<const double*>(data)
-                             : double(*static_cast<const float*>(data));
-}
-TALUS_FN void store_scalar(void* data, Dtype dtype, double x) {
-  if (dtype == Dtype::f64)
-    *static_cast<double*>(data) = x;
-  else
-    *static_cast<float*>(data) = float(x);
-}
-
 template <class Rule, class Pass>
 TALUS_FN void fold_tensor(const FoldArgs& args, uint32_t tensor, const double* sums) {
   const Tables& tables = args.tables;
   typename Rule::template Scalars<double> s;
   __builtin_memcpy(&s, tables.rows[tables.members[tensor].scalar_class].scalar, sizeof s);
   double slots[kMaxSlots], values[kMaxPartValues] = {};
-  void* data[kMaxSlots];
-  Dtype dtype[kMaxSlots];
+  double* data[kMaxSlots];
   for (int k = 0; k < kMaxSlots; ++k) {
     slots[k] = 0;
     data[k] = nullptr;
     if ((args.tensor_slots >> k & 1) == 0) continue;
-    dtype[k] = dtype_of(tables.formats[tensor], kFirstSlot + k);
-    data[k] = tables.columns[(kFirstSlot + k) * tables.tensors + tensor];
+    data[k] = static_cast<double*>(tables.columns[(kFirstSlot + k) * tables.tensors + tensor]);
     TALUS_ASSUME_GLOBAL(data[k]);
-    if (data[k]) slots[k] = load_scalar(data[k], dtype[k]);
+    if (data[k]) slots[k] = *data[k];
   }
   Pass::fold(s, sums, slots, values);
   for (int k = 0; k < kMaxSlots; ++k)
-    if (data[k]) store_scalar(data[k], dtype[k], slots[k]);
+    if (data[k]) *data[k] = slots[k];
   for (int k = 0; k < Pass::kValueCount; ++k)
     tables.part_values[int64_t(tensor) * kMaxPartValues + k] = values[k];
 }
@@ -54,7 +41,8 @@ __global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constan
   if (tables.members[tensor].scalar_class == kIdle) return;  // the whole block
   const uint64_t first = tables.tile_first[tensor], tiles = tables.tile_first[tensor + 1] - first;
   const uint64_t stride = tables.tile_first[tables.tensors];
-  double sums[Pass::kSumCount];
+  double sums[Pass::kSumCount + 1];
+  if constexpr (Pass::kTotal) sums[0] = *tables.sum_squares;
   each<Pass::kSumCount>([&](auto k) {
     sums[k] = fold_pairs<Pass::kSums[k]>(tables.partials + k * stride + first, tiles);
   });

@@ -8,7 +8,9 @@ namespace {
 
 template <class Rule, class Pass>
 constexpr PassEntry pass_entry() {
-  if constexpr (Pass::kSumCount > 0)
+  if constexpr (Pass::kUseCount == 0)
+    return {nullptr, {nullptr, nullptr}, fold_kernel<Rule, Pass>, 0, 0, Pass::kValueCount};
+  else if constexpr (Pass::kSumCount > 0)
     return {sum_kernel<Rule, Pass, float, true>,
             {sum_kernel<Rule, Pass, float, false>, sum_kernel<Rule, Pass, double, false>},
             fold_kernel<Rule, Pass>,

@@ -12,7 +12,7 @@ using BeginKernel = void (*)(BeginArgs);
 using FoldKernel = void (*)(FoldArgs);
 
 struct PassEntry {
-  PassKernel direct;    // every operand is f32
+  PassKernel direct;    // every operand is f32; NULL: a fold alone
   PassKernel mixed[2];  // any dtypes, by compute type is f64
   FoldKernel fold;      // NULL without sums
   int threads, sum_count, value_count;

@@ -97,14 +97,17 @@ int32_t run(void* context, int64_t launch_index, int32_t pass_index, double grad
   const PassEntry& pass = info.passes()[size_t(pass_index)];
   const PassArgs args{plan.tables(), info.first_chunk, pass_index > 0 && plan.has_parts,
                       gradient_factor};
-  TALUS_LAUNCH(x, pass.instance(info.is_f64(), info.direct), info.chunk_count, pass.threads, args,
-               stream, "launch of a pass");
-  x.step_under_way = true;
+  if (pass.direct) {
+    TALUS_LAUNCH(x, pass.instance(info.is_f64(), info.direct), info.chunk_count, pass.threads, args,
+                 stream, "launch of a pass");
+    x.step_under_way = true;
+  }
   if (!pass.fold) return TALUS_OK;
   const FoldArgs fold{args.tables, plan.at.tensor_list + info.first_tensor, info.rule().slot_count,
                       info.rule().tensor_slots};
   TALUS_LAUNCH(x, pass.fold, info.tensor_count, common_kernels().fold_threads, fold, stream,
                "launch of a fold");
+  x.step_under_way = true;
   return TALUS_OK;
 }
 

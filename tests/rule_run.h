@@ -119,6 +119,9 @@ std::string bits_difference(const LibraryRun& got, const ReferenceRun<Real>& wan
   if (text.empty()) text = copy_difference(got);
   for (const auto& [slot, values] : want.tensor.state)
     if (text.empty()) text = against(slot, got.optimizer.state(got.tensor, slot), values);
+  for (const auto& [slot, value] : want.tensor.scalar_state)
+    if (text.empty())
+      text = against(slot, got.optimizer.state(got.tensor, slot), std::vector<double>{value});
   return text;
 }
 

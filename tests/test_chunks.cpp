@@ -6,6 +6,7 @@
 #include "lib/optimizer/optimizer.h"
 #include "tests/chunk_tally.h"
 #include "tests/optimizer.h"
+#include "tests/reference/all.hpp"
 
 using namespace talus::test;
 

@@ -15,7 +15,7 @@ TEST_CASE("the reference reproduces the sheet's worked values to the last bit") 
     x.p.assign(kGoldenStart.begin(), kGoldenStart.end());
     for (int step = 0; step < 3; ++step) {
       const Pair& g = kGoldenGradients[step];
-      reference::step<double>(golden.set.algorithm, h, 0, x, {g[0], g[1]});
+      reference::step(golden.set.algorithm, h, 0, x, std::vector<double>{g[0], g[1]});
       CHECK(x.p == std::vector<double>{golden.p[step][0], golden.p[step][1]});
     }
     CHECK(x.state.size() == golden.states.size());

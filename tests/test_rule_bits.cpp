@@ -9,6 +9,7 @@
 
 #include "tests/float_control.h"
 #include "tests/optimizer.h"
+#include "tests/reference/all.hpp"
 
 using namespace talus::test;
 

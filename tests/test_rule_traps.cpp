@@ -261,7 +261,7 @@ TEST_CASE("fused_adam is adam with decoupled decay of 0, adamw the same with 0.0
 TEST_CASE("fused_sgd is sgd, with the defaults of both libraries") {
   const Optimizer sgd("sgd"), fused("fused_sgd");
   CHECK(std::string(talus_group_algorithm(fused.get(), 0)) == "sgd");
-  for (const auto& [name, value] : reference::sgd_defaults()) {
+  for (const auto& [name, value] : reference::sgd_defaults("sgd")) {
     INFO(name);
     CHECK(sgd.hyper(name) == value);
     CHECK(fused.hyper(name) == value);

@@ -78,40 +78,29 @@ struct FoldCall {
   const PassInfo* pass;
   std::span<const Slot> slots;
   double* part_values;
+  double sum_squares;  // of all gradients
 };
-
-double load_scalar(const ColumnView& c, int64_t tensor) {
-  const void* data = c.data[tensor];
-  return c.dtype[tensor] == Dtype::f64 ? *static_cast<const double*>(data)
-                                       : double(*static_cast<const float*>(data));
-}
-
-void store_scalar(const ColumnView& c, int64_t tensor, double x) {
-  if (c.dtype[tensor] == Dtype::f64)
-    *static_cast<double*>(c.data[tensor]) = x;
-  else
-    *static_cast<float*>(c.data[tensor]) = float(x);
-}
 
 void fold_tensor(const FoldCall& f, int64_t tensor) {
   const TableView& table = f.call->plan->table;
-  double sums[kMaxSums], slots[kMaxSlots] = {};
+  double sums[kMaxSums] = {f.sum_squares}, slots[kMaxSlots] = {}, *scalar[kMaxSlots] = {};
   for (size_t k = 0; k < f.pass->sums.size(); ++k)
     sums[k] = fold_pairs(f.pass->sums[k], f.call->partial(int(k), tensor, 0),
                          tiles_of(*f.call->plan, tensor));
-  const auto is_scalar = [&](size_t k) {
-    return f.slots[k].shape == Shape::tensor && table.column[kFirstSlot + k].data[tensor];
-  };
-  for (size_t k = 0; k < f.slots.size(); ++k)
-    if (is_scalar(k)) slots[k] = load_scalar(table.column[kFirstSlot + k], tensor);
+  for (size_t k = 0; k < f.slots.size(); ++k) {
+    if (f.slots[k].shape != Shape::tensor) continue;
+    scalar[k] = static_cast<double*>(table.column[kFirstSlot + k].data[tensor]);
+    if (scalar[k]) slots[k] = *scalar[k];
+  }
   const Row& row = f.call->rows[table.scalar_class[tensor]];
   f.pass->fold(row.scalar, sums, slots, f.part_values + tensor * kMaxPartValues);
   for (size_t k = 0; k < f.slots.size(); ++k)
-    if (is_scalar(k)) store_scalar(table.column[kFirstSlot + k], tensor, slots[k]);
+    if (scalar[k]) *scalar[k] = slots[k];
 }
 
 void fold_launch(Context& x, const Launch& launch, const PassCall& call, const PassInfo& pass) {
-  const FoldCall fold{&call, &pass, rules()[size_t(launch.key.rule)].slots, x.part_values};
+  const FoldCall fold{&call, &pass, rules()[size_t(launch.key.rule)].slots, x.part_values,
+                      x.report.sum_squares};
   struct Work {
     const FoldCall* fold;
     const PlanView* plan;
@@ -287,7 +276,7 @@ int32_t run(void* context, int64_t launch_index, int32_t pass_index, double grad
   call.gradient_factor = gradient_factor;
   call.part_values = pass_index > 0 ? x.part_values : nullptr;
   const auto* passes = x.kernels->update[launch.key.rule][launch.key.variant];
-  run_region(x, launch, call, passes[pass_index][is_f64(launch)]);
+  if (!pass.uses.empty()) run_region(x, launch, call, passes[pass_index][is_f64(launch)]);
   if (pass.fold) fold_launch(x, launch, call, pass);
   return TALUS_OK;
 }

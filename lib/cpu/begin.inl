@@ -18,12 +18,14 @@ void begin_segment(const PassCall& call, const BeginRow& row, const Segment& g, 
                table.column[value_column].dtype[g.tensor], i, n, left, value);
     for (int k = 0; k < slot_count; ++k) {
       const ColumnView& c = table.column[kFirstSlot + k];
-      const bool per_tensor = call.slots[k].shape == Shape::tensor;
-      if (!c.data[g.tensor] || (per_tensor && i > 0)) continue;
+      if (!c.data[g.tensor]) continue;
+      if (call.slots[k].shape == Shape::tensor) {
+        if (i == 0) *at<double>(c.data[g.tensor], 0) = row.initial[k];
+        continue;
+      }
       for (T& x : constant) x = T(row.initial[k]);
       const bool copies = row.copies_param >> k & 1;
-      store_block(c.data[g.tensor], c.dtype[g.tensor], i, per_tensor ? 1 : n, per_tensor ? 1 : left,
-                  copies ? value : constant);
+      store_block(c.data[g.tensor], c.dtype[g.tensor], i, n, left, copies ? value : constant);
     }
   }
 }

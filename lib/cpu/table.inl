@@ -1,12 +1,20 @@
 // The kernel table of one target: a function for each rule, variant, pass and compute type. No
 // include guard: compiled in the namespace of its target.
 
+template <class Rule, class Pass, class T>
+constexpr SegmentsFn update_of() {
+  if constexpr (Pass::kUseCount == 0)
+    return nullptr;  // a fold alone
+  else
+    return update_segments<Rule, Pass, T>;
+}
+
 template <class Rule, class Passes>
 struct PassKernels;
 template <class Rule, class... Pass>
 struct PassKernels<Rule, List<Pass...>> {
   static constexpr SegmentsFn kTable[][2] = {
-      {update_segments<Rule, Pass, float>, update_segments<Rule, Pass, double>}...};
+      {update_of<Rule, Pass, float>(), update_of<Rule, Pass, double>()}...};
 };
 
 template <class Rule, class Variants>

@@ -25,8 +25,7 @@ Status Optimizer::capture(void* stream) {
     return failure(
         TALUS_E_NOT_PREPARED,
         "talus_step on a capturing stream: %s, expected talus_prepare before the capture", missing);
-  if (settings_[kStats] != 0)
-    TALUS_TRY(from_backend(backend_->measure(context_, stream), "measure gradients"));
+  TALUS_TRY(measure(stream));
   return run_passes(stream);
 }
 

@@ -24,6 +24,7 @@ class Group {
   const char* algorithm() const;  // the rule's own name, never an alias
   const double* values() const { return values_.data(); }
   int variant() const { return rule().variant(values()); }
+  bool needs_total() const { return rule().needs_total && rule().needs_total(values()); }
   bool started() const { return started_; }
   void start() { started_ = true; }
   bool has_slot(int k) const { return slot_exists(rule().slots[size_t(k)], values()); }

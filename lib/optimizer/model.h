@@ -42,7 +42,8 @@ void for_each_slot(const Model& model, int64_t param, F f) {
   for (size_t k = 0; k < group.rule().slots.size(); ++k) {
     const Slot& slot = group.rule().slots[k];
     const int64_t count = slot.shape == Shape::element || p.count == 0 ? p.count : 1;
-    if (group.has_slot(int(k))) f(StateSlot{slot.name, kFirstSlot + int(k), p.state_dtype, count});
+    const Dtype dtype = slot.shape == Shape::tensor ? Dtype::f64 : p.state_dtype;
+    if (group.has_slot(int(k))) f(StateSlot{slot.name, kFirstSlot + int(k), dtype, count});
   }
   if (p.has_master) f(StateSlot{kMasterSlot, kHidden, Dtype::f32, p.count});
 }

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "lib/base/float_contract.h"
@@ -139,8 +140,14 @@ Status Optimizer::lose(const Status& why) {
   return lost_;
 }
 
+// The norm of all gradients: somebody asks for it, or a rule does.
+bool Optimizer::wants_norm() const {
+  return settings_[kStats] != 0 || std::any_of(model_.groups.begin(), model_.groups.end(),
+                                               [](const Group& g) { return g.needs_total(); });
+}
+
 Status Optimizer::measure(void* stream) {
-  if (settings_[kStats] == 0) return {};
+  if (!wants_norm()) return {};
   return from_backend(backend_->measure(context_, stream), "measure gradients");
 }
 
@@ -204,7 +211,7 @@ void Optimizer::count_step() {
   for (const ScalarClass& c : model_.classes.classes())
     if (c.members > 0) model_.groups[size_t(c.group)].start();
   model_.classes.count_step();
-  measured_ = settings_[kStats] != 0;
+  measured_ = wants_norm();
   ++stats_.steps;
 }
 

@@ -86,6 +86,7 @@ class Optimizer {
   Status send_columns(void* stream);
   Status from_backend(int32_t status, const char* what);
   Status lose(const Status& why);
+  bool wants_norm() const;
   Status measure(void* stream);
   Status send_scalars(void* stream);
   Status begin_new(void* stream);

@@ -78,7 +78,7 @@ Status StateMemory::allocate(Scope scope, void* stream, bool* allocated) {
       model_.table.set(s.column, p, at, s.dtype);
       at += aligned(s.bytes());
     });
-    model_.table.seal(p);
+    seal(p);
   }
   log_line(TALUS_LOG_DEBUG, "allocated %llu bytes of state for %zu parameters",
            static_cast<unsigned long long>(bytes), wanting.size());
@@ -105,7 +105,15 @@ void StateMemory::drop(int64_t param) {
   }
   if (row.block >= 0 && --blocks_[size_t(row.block)].users == 0) release(row.block);
   row.block = -1;
-  model_.table.seal(param);
+  seal(param);
+}
+
+void StateMemory::seal(int64_t param) {
+  const std::span<const Slot> slots = model_.group_of(param).rule().slots;
+  uint32_t scalars = 0;
+  for (size_t k = 0; k < slots.size(); ++k)
+    if (slots[k].shape == Shape::tensor) scalars |= 1u << (kFirstSlot + k);
+  model_.table.seal(param, scalars);
 }
 
 void StateMemory::release(int32_t block) {
@@ -118,7 +126,7 @@ void StateMemory::release(int32_t block) {
 void StateMemory::bind(int64_t param, const StateSlot& slot, void* data) {
   rows_[size_t(param)].bound |= 1u << slot.column;
   model_.table.set(slot.column, param, data, slot.dtype);
-  model_.table.seal(param);
+  seal(param);
 }
 
 }  // namespace talus

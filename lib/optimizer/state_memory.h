@@ -52,6 +52,7 @@ class StateMemory {
     uint32_t bound = 0;  // bit c: column c is the caller's memory
   };
   void release(int32_t block);
+  void seal(int64_t param);
 
   Model& model_;
   const Backend& backend_;

@@ -69,8 +69,11 @@ Status Optimizer::set(int32_t group, std::string_view name, double value) {
     const bool fixed =
         changed.rule().hypers[size_t(find_hyper(changed.rule(), name))].flags & TALUS_HYPER_FIXED;
     const bool switches = (value != 0) != (*changed.find(name) != 0);
+    const int variant = changed.variant();
+    const bool needs_total = changed.needs_total();
     changed.set(name, value);
     if (fixed && switches) change_slots(int32_t(g));
+    plan_changed_ |= variant != changed.variant() || needs_total != changed.needs_total();
   }
   values_changed_ = true;
   return {};

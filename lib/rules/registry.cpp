@@ -27,9 +27,10 @@ constexpr PassInfo pass_info() {
   PassInfo out{{Pass::kUses, size_t(Pass::kUseCount)},
                {Pass::kSums, size_t(Pass::kSumCount)},
                Pass::kValueCount,
+               Pass::kTotal,
                nullptr};
   static_assert(Pass::kSumCount <= kMaxSums && Pass::kValueCount <= kMaxPartValues);
-  if constexpr (Pass::kSumCount > 0) out.fold = fold_pass<Rule, Pass>;
+  if constexpr (kFolds<Pass>) out.fold = fold_pass<Rule, Pass>;
   return out;
 }
 
@@ -56,12 +57,18 @@ void scalars_row(const double* h, int64_t t, double* row) {
 }
 
 template <class Rule>
+constexpr auto needs_total() -> bool (*)(const double*) {
+  if constexpr (requires { Rule::needs_total; }) return Rule::needs_total;
+  return nullptr;
+}
+
+template <class Rule>
 constexpr RuleInfo rule_info() {
   static_assert(std::size(Rule::kHypers) <= kMaxHypers && std::size(Rule::kSlots) <= kMaxSlots);
   return {Rule::kAlgorithms, Rule::kHypers,
           Rule::kSlots,      VariantTable<Rule, typename Rule::Variants>::kTable,
-          Rule::variant,     Rule::conflict,
-          scalars_row<Rule>};
+          Rule::variant,     needs_total<Rule>(),
+          Rule::conflict,    scalars_row<Rule>};
 }
 
 template <int... kIndex>

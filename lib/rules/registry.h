@@ -11,7 +11,8 @@ struct PassInfo {
   std::span<const Use> uses;
   std::span<const Sum> sums;
   int value_count;
-  // NULL without sums. row: the scalars in double; sums, slots and values as rule.h says.
+  bool total;  // sums[0] of its fold is that of all gradients
+  // NULL: none. row: the scalars in double; sums, slots and values as rule.h says.
   void (*fold)(const double* row, const double* sums, double* slots, double* values);
 };
 
@@ -25,6 +26,7 @@ struct RuleInfo {
   std::span<const Slot> slots;
   std::span<const VariantInfo> variants;
   int (*variant)(const double* h);
+  bool (*needs_total)(const double* h);  // NULL: never
   const char* (*conflict)(const double* h);
   void (*scalars)(const double* h, int64_t t, double* row);  // fills at most kMaxScalars
 };

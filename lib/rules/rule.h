@@ -6,7 +6,8 @@
 //   Scalars<S>           the host scalars of one step: at most kMaxScalars values of type S
 //   scalars(h, t)        computes them in double; t counts this parameter's steps from 1
 //   conflict(h)          text if hyperparameters exclude each other, else NULL
-//   variant(h)           which of Variants the fixed hyperparameters choose
+//   variant(h)           which of Variants the hyperparameters choose
+//   needs_total(h)       optional: whether folds read the sum of squares of all gradients (TotalFold)
 //   Variants             List of variants, each a List of 1 to 3 passes
 // and a pass has
 //   kUses, kUseCount     the operands, as update sees them in x[0], x[1], ...
@@ -15,6 +16,7 @@
 //   kValueCount, fold(s, sums, slots, values)   after a pass with sums, once per tensor, in double:
 //                        reads and writes the rule's tensor slots (indexed as kSlots) and leaves the
 //                        part values of the next pass. TALUS_FN, as update: a device folds too
+// or is a FoldPass: a fold alone, which reads no operand.
 #pragma once
 #include <talus.h>
 
@@ -53,7 +55,7 @@ struct Hyper {
   const char* alias = nullptr;  // another library's spelling
 };
 
-// The extent of a slot: an element for each of the parameter's, or one for the tensor.
+// The extent of a slot: an element for each of the parameter's, or one f64 for the tensor.
 enum class Shape : uint8_t { element, tensor };
 
 // What a slot holds before the first step.
@@ -118,7 +120,20 @@ inline LerpWeight<double> lerp_weight(double w) { return {w, 1 - w, w < 0.5 ? 0.
 struct ElementPass {
   static constexpr int kSumCount = 0, kValueCount = 0;
   static constexpr Sum kSums[1] = {};
+  static constexpr bool kTotal = false;
 };
+// No operands and no update: what changes once a step and tensor.
+struct FoldPass : ElementPass {
+  static constexpr int kUseCount = 0;
+  static constexpr Use kUses[1] = {};
+};
+// Its fold finds in sums[0] the sum of squares of all gradients of the optimizer, if needs_total(h).
+struct TotalFold : FoldPass {
+  static constexpr bool kTotal = true;
+};
+
+template <class Pass>
+inline constexpr bool kFolds = Pass::kSumCount > 0 || Pass::kUseCount == 0;
 
 template <class... Items>
 struct List {

@@ -38,11 +38,12 @@ void TensorTable::add_row(int64_t elements) {
   }
 }
 
-void TensorTable::seal(int64_t row) {
+void TensorTable::seal(int64_t row, uint32_t no_operands) {
   const Dtype compute = compute_type(dtype(kValue, row));
   bool direct = data(kHidden, row) == nullptr;
   for (int c = 0; c < kColumnCount; ++c)
-    if (c == kValue || c == kGradient || data(c, row)) direct = direct && dtype(c, row) == compute;
+    if (!(no_operands >> c & 1) && (c == kValue || c == kGradient || data(c, row)))
+      direct = direct && dtype(c, row) == compute;
   path[size_t(row)] = direct ? Path::direct : Path::staged;
 }
 

@@ -49,8 +49,8 @@ class TensorTable {
     column[size_t(c)].dtype[size_t(row)] = dtype;
   }
   void set_data(int c, int64_t row, void* data) { column[size_t(c)].data[size_t(row)] = data; }
-  // Decides `path` of a row; after its operands are known.
-  void seal(int64_t row);
+  // Decides `path` of a row, after its operands are known; bit c: column c is none (a tensor slot).
+  void seal(int64_t row, uint32_t no_operands = 0);
   TableView view() const;
 
   std::vector<int64_t> count;

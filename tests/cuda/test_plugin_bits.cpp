@@ -1,6 +1,7 @@
 // The kernels, run by emulation behind the C ABI: every bit is the CPU's. Run once with the PTX that
 // nvcc made of them and once with what the host's compiler does.
 #include "tests/cuda/device_run.h"
+#include "tests/reference/all.hpp"
 
 using namespace talus::test;
 

@@ -3,27 +3,21 @@
 // Mutations are the mistakes that the tests must be able to see.
 #pragma once
 #include "tests/reference/exact_power.hpp"
-#include "tests/reference/tensor.hpp"
+#include "tests/reference/rule.hpp"
 
 namespace talus::reference {
 
-inline Hypers adam_defaults() {
-  return {{"lr", 1e-3},           {"beta1", .9},       {"beta2", .999},
-          {"eps", 1e-8},          {"weight_decay", 0}, {"amsgrad", 0},
-          {"bias_correction", 1}, {"maximize", 0},     {"decoupled_weight_decay", 0}};
-}
-
-inline Hypers adamw_defaults() {
-  Hypers h = adam_defaults();
-  h["weight_decay"] = .01;
-  h["decoupled_weight_decay"] = 1;
-  return h;
-}
-
-inline Hypers fused_adam_defaults() {
-  Hypers h = adam_defaults();
-  h["decoupled_weight_decay"] = 1;
-  return h;
+inline Hypers adam_defaults(const std::string& algorithm) {
+  const bool decoupled = algorithm != "adam";
+  return {{"lr", 1e-3},
+          {"beta1", .9},
+          {"beta2", .999},
+          {"eps", 1e-8},
+          {"weight_decay", algorithm == "adamw" ? .01 : 0},
+          {"amsgrad", 0},
+          {"bias_correction", 1},
+          {"maximize", 0},
+          {"decoupled_weight_decay", double(decoupled)}};
 }
 
 enum class AdamMutation {
@@ -67,13 +61,14 @@ struct AdamHost {
 };
 
 template <class Real>
-void adam_step(Hypers h, AdamMutation mutation, Tensor<Real>& x,
+void adam_step(const Hypers& given, int mutation, Tensor<Real>& x,
                const std::vector<Real>& gradient) {
   using M = AdamMutation;
-  const auto is = [&](M m) { return mutation == m; };
+  const auto is = [&](M m) { return mutation == int(m); };
+  Hypers h = given;
   if (is(M::kBetasSwapped)) std::swap(h["beta1"], h["beta2"]);
   ++x.t;
-  const AdamHost host(h, mutation, x.t);
+  const AdamHost host(h, AdamMutation(mutation), x.t);
   const double w_host = 1 - h.at("beta1"), lr_host = h.at("lr"), wd_host = h.at("weight_decay");
   const Real step_size = x.scalar(lr_host / host.bc1), r2 = x.scalar(std::sqrt(host.bc2));
   const Real w = x.scalar(w_host), rest = x.scalar(1 - w_host);
@@ -118,6 +113,86 @@ void adam_step(Hypers h, AdamMutation mutation, Tensor<Real>& x,
     if (decays && decoupled && is(M::kDecayAfterUpdate)) p = p * keep;
     x.p[i] = x.rounded(p);
   }
+}
+
+inline Rule adam_rule() {
+  return {
+      .algorithms = {"adam", "adamw", "fused_adam"},
+      .defaults = adam_defaults,
+      .step = adam_step<double>,
+      .step_f32 = adam_step<float>,
+      .sets =
+          {
+              {"adam", "defaults", {}},
+              {"adam", "weight decay", {{"weight_decay", .005}}},
+              {"adam", "decoupled", {{"weight_decay", .1}, {"decoupled_weight_decay", 1}}},
+              {"adam", "decoupled alone", {{"decoupled_weight_decay", 1}}},
+              {"adam", "amsgrad", {{"amsgrad", 1}, {"beta2", .9}}},
+              {"adam",
+               "amsgrad, weight decay, maximize",
+               {{"amsgrad", 1}, {"beta2", .9}, {"weight_decay", .005}, {"maximize", 1}}},
+              {"adam", "no bias correction", {{"bias_correction", 0}, {"lr", 1e-4}}},
+              {"adam", "maximize", {{"maximize", 1}}},
+              {"adam", "beta1 0", {{"beta1", 0}}},
+              {"adam", "beta2 0", {{"beta2", 0}, {"eps", .01}}},
+              {"adam", "both betas 0", {{"beta1", 0}, {"beta2", 0}, {"eps", .01}}},
+              {"adam", "beta1 0.3", {{"beta1", .3}}},
+              {"adam", "beta1 0.5", {{"beta1", .5}}},
+              {"adam", "eps 0", {{"eps", 0}}},
+              {"adam", "eps 0.1", {{"eps", .1}}},
+              {"fused_adam", "defaults", {}},
+              {"fused_adam", "weight decay", {{"weight_decay", .1}}},
+              {"fused_adam", "coupled", {{"weight_decay", .005}, {"adam_w_mode", 0}}},
+
+              {"adamw", "defaults", {}},
+              {"adamw", "no weight decay", {{"weight_decay", 0}}},
+              {"adamw", "weight decay", {{"lr", 2e-3}, {"weight_decay", .3}}},
+              {"adamw", "heavy decay", {{"lr", .01}, {"weight_decay", .5}}},
+              {"adamw", "coupled", {{"weight_decay", .005}, {"decoupled_weight_decay", 0}}},
+              {"adamw", "amsgrad", {{"amsgrad", 1}, {"beta2", .9}}},
+              {"adamw", "no bias correction", {{"bias_correction", 0}, {"lr", 1e-4}}},
+              {"adamw", "maximize", {{"maximize", 1}, {"weight_decay", .1}}},
+              {"adamw", "beta1 0.3", {{"beta1", .3}}},
+              {"adamw", "both betas 0", {{"beta1", 0}, {"beta2", 0}, {"eps", .01}}},
+              {"adamw", "eps 0.1", {{"eps", .1}}},
+          },
+      .mutants =
+          {
+              {"adam", "defaults", int(AdamMutation::kSignFlipped), "kSignFlipped"},
+              {"adam", "eps 0.1", int(AdamMutation::kEpsInsideRoot), "kEpsInsideRoot"},
+              {"adam", "eps 0.1", int(AdamMutation::kEpsBeforeCorrection), "kEpsBeforeCorrection"},
+              {"adam", "eps 0.1", int(AdamMutation::kEpsIgnored), "kEpsIgnored"},
+              {"adam", "defaults", int(AdamMutation::kNoFirstCorrection), "kNoFirstCorrection"},
+              {"adam", "defaults", int(AdamMutation::kNoSecondCorrection), "kNoSecondCorrection"},
+              {"adam", "no bias correction", int(AdamMutation::kAlwaysCorrected),
+               "kAlwaysCorrected"},
+              {"adam", "defaults", int(AdamMutation::kStepCountOneAhead), "kStepCountOneAhead"},
+              {"adam", "defaults", int(AdamMutation::kBetasSwapped), "kBetasSwapped"},
+              {"adam", "defaults", int(AdamMutation::kSecondMomentOfFirst), "kSecondMomentOfFirst"},
+              {"adam", "defaults", int(AdamMutation::kFirstMomentNotAveraged),
+               "kFirstMomentNotAveraged"},
+              {"adam", "defaults", int(AdamMutation::kStaleFirstMoment), "kStaleFirstMoment"},
+              {"adam", "weight decay", int(AdamMutation::kDecayIgnored), "kDecayIgnored"},
+              {"adamw", "weight decay", int(AdamMutation::kDecayIgnored), "kDecayIgnored"},
+              {"adamw", "weight decay", int(AdamMutation::kDecayThroughMoments),
+               "kDecayThroughMoments"},
+              {"fused_adam", "weight decay", int(AdamMutation::kDecayThroughMoments),
+               "kDecayThroughMoments"},
+              {"adam", "weight decay", int(AdamMutation::kDecayDecoupledAlways),
+               "kDecayDecoupledAlways"},
+              {"fused_adam", "coupled", int(AdamMutation::kDecayDecoupledAlways),
+               "kDecayDecoupledAlways"},
+              {"adamw", "weight decay", int(AdamMutation::kDecayWithoutLr), "kDecayWithoutLr"},
+              {"adamw", "heavy decay", int(AdamMutation::kDecayAfterUpdate), "kDecayAfterUpdate"},
+              {"adam", "maximize", int(AdamMutation::kMaximizeIgnored), "kMaximizeIgnored"},
+              {"adam", "amsgrad, weight decay, maximize", int(AdamMutation::kMaximizeAfterDecay),
+               "kMaximizeAfterDecay"},
+              {"adam", "amsgrad", int(AdamMutation::kMaximumIgnored), "kMaximumIgnored"},
+              {"adam", "amsgrad", int(AdamMutation::kMaximumOfCorrected), "kMaximumOfCorrected"},
+              {"adam", "beta1 0.3", int(AdamMutation::kLowerLerpAlways), "kLowerLerpAlways", true},
+          },
+      .mutation_count = int(AdamMutation::kCount),
+      .aliases = {{"adam_w_mode", "decoupled_weight_decay"}}};
 }
 
 }  // namespace talus::reference

@@ -1,38 +1,62 @@
-// The references by algorithm name: one row each.
+// The references by algorithm name: one line a rule.
 #pragma once
-#include "tests/cases.h"
 #include "tests/reference/adam.hpp"
 #include "tests/reference/sgd.hpp"
 
 namespace talus::reference {
 
-// Other libraries' spellings, as an alias accepts them.
-inline std::string own_name(const std::string& hyper) {
-  return hyper == "adam_w_mode" ? "decoupled_weight_decay" : hyper;
+inline const std::vector<Rule>& rules() {
+  static const std::vector<Rule> all = {
+      sgd_rule(),
+      adam_rule(),
+  };
+  return all;
 }
 
-inline Hypers defaults(const std::string& algorithm) {
-  if (algorithm == "sgd" || algorithm == "fused_sgd") return sgd_defaults();
-  if (algorithm == "adam") return adam_defaults();
-  if (algorithm == "adamw") return adamw_defaults();
-  if (algorithm == "fused_adam") return fused_adam_defaults();
+inline const Rule& rule_of(const std::string& algorithm) {
+  for (const Rule& rule : rules())
+    for (const std::string& name : rule.algorithms)
+      if (name == algorithm) return rule;
   throw std::logic_error("no reference for " + algorithm);
 }
 
 inline Hypers hypers(const std::string& algorithm, const test::Values& values) {
-  Hypers h = defaults(algorithm);
-  for (const auto& [name, value] : values) h.at(own_name(name)) = value;
+  const Rule& rule = rule_of(algorithm);
+  Hypers h = rule.defaults(algorithm);
+  for (const auto& [name, value] : values) {
+    const auto other = rule.aliases.find(name);
+    h.at(other == rule.aliases.end() ? name : other->second) = value;
+  }
   return h;
 }
 
-// mutation: 0, or a SgdMutation or AdamMutation as the algorithm has it.
-template <class Real>
-void step(const std::string& algorithm, const Hypers& h, int mutation, Tensor<Real>& x,
-          const std::vector<Real>& gradient) {
-  if (algorithm == "sgd" || algorithm == "fused_sgd")
-    sgd_step(h, SgdMutation(mutation), x, gradient);
-  else
-    adam_step(h, AdamMutation(mutation), x, gradient);
+inline void step(const std::string& algorithm, const Hypers& h, int mutation, Tensor<double>& x,
+                 const std::vector<double>& gradient) {
+  rule_of(algorithm).step(h, mutation, x, gradient);
+}
+inline void step(const std::string& algorithm, const Hypers& h, int mutation, Tensor<float>& x,
+                 const std::vector<float>& gradient) {
+  rule_of(algorithm).step_f32(h, mutation, x, gradient);
 }
 
 }  // namespace talus::reference
+
+namespace talus::test {
+
+inline const std::vector<HyperSet>& hyper_sets() {
+  static const std::vector<HyperSet> sets = [] {
+    std::vector<HyperSet> all;
+    for (const reference::Rule& rule : reference::rules())
+      all.insert(all.end(), rule.sets.begin(), rule.sets.end());
+    return all;
+  }();
+  return sets;
+}
+
+inline const HyperSet& hyper_set(const std::string& algorithm, const std::string& name) {
+  for (const HyperSet& set : hyper_sets())
+    if (set.algorithm == algorithm && set.name == name) return set;
+  throw std::logic_error("no set \"" + name + "\" of " + algorithm);
+}
+
+}  // namespace talus::test

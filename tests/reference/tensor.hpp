@@ -24,6 +24,7 @@ struct Tensor {
   int64_t t = 0;        // applied steps
   std::vector<Real> p;  // what is optimised: the master where there is one
   std::map<std::string, std::vector<Real>> state;
+  std::map<std::string, double> scalar_state;  // one number for the tensor, in double
 
   Real scalar(double x) const { return dtype == TALUS_F64 ? Real(x) : Real(float(x)); }
 
@@ -37,6 +38,35 @@ struct Tensor {
     return values;
   }
 };
+
+// Sums over a tensor of terms widened to double, by the order of the numerics contract: tiles of
+// 4,096 elements; inside one, element i into lane i mod 128; lanes fold by halves; tiles in rounds
+// of neighbours, an odd last one moves up.
+inline double tree_sum(const std::vector<double>& terms) {
+  std::vector<double> tiles;
+  for (size_t first = 0; first < terms.size(); first += 4096) {
+    std::vector<double> lane(128, 0.0);
+    for (size_t i = first; i < std::min(first + 4096, terms.size()); ++i)
+      lane[(i - first) % 128] += terms[i];
+    for (size_t width = 64; width > 0; width /= 2)
+      for (size_t l = 0; l < width; ++l) lane[l] += lane[l + width];
+    tiles.push_back(lane[0]);
+  }
+  while (tiles.size() > 1) {
+    std::vector<double> next;
+    for (size_t k = 0; k + 1 < tiles.size(); k += 2) next.push_back(tiles[k] + tiles[k + 1]);
+    if (tiles.size() % 2) next.push_back(tiles.back());
+    tiles = next;
+  }
+  return tiles.empty() ? 0 : tiles[0];
+}
+
+template <class Real>
+double norm2(const std::vector<Real>& x) {
+  std::vector<double> squares;
+  for (Real v : x) squares.push_back(double(v) * double(v));
+  return std::sqrt(tree_sum(squares));
+}
 
 // max that keeps NaN from either side.
 template <class Real>
