@@ -135,7 +135,7 @@ void check_tensor(const talus::Optimizer& opt, Pair<T>& pair) {
     INFO(name << " of " << name_of(pair.mix));
     if (name == "norm_sq") {
       CHECK(slot.count == 1);
-      CHECK(slot.dtype == Dtype::f64);
+      CHECK(slot.dtype == talus::Dtype::f64);
       CHECK(*static_cast<const double*>(opt.state_data(param, slot)) == pair.loops.norm_sq);
       continue;
     }
