@@ -39,13 +39,28 @@ Status check_group(const talus_optimizer* opt, int32_t group, bool all, const ch
 
 Status check_param(const talus_optimizer* opt, int64_t param, const char* function) {
   TALUS_TRY(need(opt, function, "opt"));
-  const int64_t count = get(opt).model().params.size();
-  if (param >= 0 && param < count) return {};
+  const Parameters& params = get(opt).model().params;
+  const int64_t count = params.size();
+  if (param >= 0 && param < count) {
+    if (!params[param].removed) return {};
+    return failure(TALUS_E_ARGUMENT, "%s: parameter %lld was removed", function, Int(param));
+  }
   if (count == 0)
     return failure(TALUS_E_ARGUMENT, "%s: parameter is %lld, there are none yet", function,
                    Int(param));
   return failure(TALUS_E_ARGUMENT, "%s: parameter is %lld, expected 0 .. %lld", function,
                  Int(param), Int(count - 1));
+}
+
+Status check_list(const talus_optimizer* opt, int64_t count, const int64_t* params,
+                  const char* function, std::span<const int64_t>* out) {
+  TALUS_TRY(need(opt, function, "opt"));
+  if (count < 0)
+    return failure(TALUS_E_ARGUMENT, "%s: count is %lld, expected 0 or more", function, Int(count));
+  if (count > 0) TALUS_TRY(need(params, function, "params"));
+  for (int64_t i = 0; i < count; ++i) TALUS_TRY(check_param(opt, params[i], function));
+  *out = {params, size_t(count)};
+  return {};
 }
 
 Status check_stream(const talus_optimizer* opt, void* stream, const char* function) {
@@ -55,6 +70,7 @@ Status check_stream(const talus_optimizer* opt, void* stream, const char* functi
 
 // Bytes of the first version of each struct that has all it needs.
 constexpr size_t kLeastParam = offsetof(talus_param, ndim) + sizeof(int32_t);
+constexpr size_t kLeastRows = offsetof(talus_rows, values) + sizeof(void*);
 constexpr size_t kLeastAllocator = offsetof(talus_allocator, release) + sizeof(void (*)());
 
 // Element 0's struct_size is the stride of the whole array.
@@ -183,7 +199,7 @@ talus_status talus_param_info(const talus_optimizer* opt, int64_t param, talus_p
     talus_param made{};
     made.dtype = abi(p.dtype);
     made.data = model.table.data(kValue, param);
-    made.grad = model.table.data(kGradient, param);
+    made.grad = get(opt).dense_grad(param);
     made.name = p.name.c_str();
     made.shape = p.shape.empty() ? nullptr : p.shape.data();
     made.ndim = int32_t(p.shape.size());
@@ -196,7 +212,8 @@ talus_status talus_param_info(const talus_optimizer* opt, int64_t param, talus_p
 
 int32_t talus_param_group(const talus_optimizer* opt, int64_t param) {
   if (!opt || param < 0 || param >= talus_param_count(opt)) return -1;
-  return get(opt).model().params[param].group;
+  const Parameter& p = get(opt).model().params[param];
+  return p.removed ? -1 : p.group;
 }
 
 int64_t talus_find_param(const talus_optimizer* opt, const char* name) {
@@ -221,6 +238,33 @@ talus_status talus_bind_grads(talus_optimizer* opt, int64_t first, int64_t count
                      Int(first), Int(count), Int(all));
     if (count > 0) TALUS_TRY(need(grads, "talus_bind_grads", "grads"));
     return get(opt).bind_grads(first, {grads, size_t(count)});
+  });
+}
+
+talus_status talus_bind_rows(talus_optimizer* opt, int64_t param, const talus_rows* rows) {
+  return guarded(__func__, [&]() -> Status {
+    TALUS_TRY(check_param(opt, param, "talus_bind_rows"));
+    talus_rows taken{};
+    if (rows) TALUS_TRY(take(rows, kLeastRows, "talus_bind_rows: talus_rows", &taken));
+    return get(opt).bind_rows(param, rows ? &taken : nullptr);
+  });
+}
+
+talus_status talus_move_params(talus_optimizer* opt, int32_t group, int64_t count,
+                               const int64_t* params) {
+  return guarded(__func__, [&]() -> Status {
+    TALUS_TRY(check_group(opt, group, false, "talus_move_params"));
+    std::span<const int64_t> list;
+    TALUS_TRY(check_list(opt, count, params, "talus_move_params", &list));
+    return get(opt).move_params(group, list);
+  });
+}
+
+talus_status talus_remove_params(talus_optimizer* opt, int64_t count, const int64_t* params) {
+  return guarded(__func__, [&]() -> Status {
+    std::span<const int64_t> list;
+    TALUS_TRY(check_list(opt, count, params, "talus_remove_params", &list));
+    return get(opt).remove_params(list);
   });
 }
 

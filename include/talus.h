@@ -138,6 +138,8 @@ TALUS_API int64_t talus_last_error_detail(void);
 #define TALUS_BF16 0x1004
 #define TALUS_F32 0x2002
 #define TALUS_F64 0x4002
+#define TALUS_I32 0x2000 /* row numbers only, see talus_bind_rows */
+#define TALUS_I64 0x4000
 
 /* DLPack device types. */
 #define TALUS_CPU 1
@@ -225,6 +227,8 @@ TALUS_API talus_status talus_get(const talus_optimizer *opt, int32_t group, cons
  *   "stats"           1: measure the norm of the gradients in each step (one more read of them)
  *   "check_pointers"  0: calls that bind skip the search for overlaps with other tensors, and do
  *                     not ask the driver whose memory each new pointer is
+ *   "check_rows"      1: on a device, a step waits and refuses gradients of rows that repeat a row
+ *                     or name one that is not there; on the CPU rows may repeat, and are checked
  *   "chunk_tiles"     most work that a thread takes at once, in tiles of 4,096 elements. Never
  *                     changes a result. */
 TALUS_API talus_status talus_set_setting(talus_optimizer *opt, const char *name, double value);
@@ -275,6 +279,18 @@ TALUS_API int32_t talus_param_group(const talus_optimizer *opt, int64_t param);
 /* Returns the index of the parameter with this name, or -1. */
 TALUS_API int64_t talus_find_param(const talus_optimizer *opt, const char *name);
 
+/* Moves parameters to another group of the same rule, all or none, at any time (unfreezing layers):
+ * step counts, state and gradients follow. TALUS_E_ARGUMENT: a group of another rule; TALUS_E_STATE:
+ * one of them has taken steps, and its state is not what the group's TALUS_HYPER_FIXED values ask. */
+TALUS_API talus_status talus_move_params(talus_optimizer *opt, int32_t group, int64_t count,
+                                         const int64_t *params);
+
+/* Removes parameters, all or none, at any time: their state is freed, their memory no longer touched,
+ * their names and memory may be added anew. Indices of others stay; theirs are never used again,
+ * still count in talus_param_count, and calls on them fail (talus_bind_grads takes NULL for them). */
+TALUS_API talus_status talus_remove_params(talus_optimizer *opt, int64_t count,
+                                           const int64_t *params);
+
 /* Rebinds a parameter whose memory the host has moved. The contents are taken as they are, but for a
  * parameter with a master after its first step: the next step writes the master's copy over them. */
 TALUS_API talus_status talus_bind_data(talus_optimizer *opt, int64_t param, void *data);
@@ -286,6 +302,29 @@ TALUS_API talus_status talus_bind_data(talus_optimizer *opt, int64_t param, void
  * no momentum, no step count, no state). A gradient of zeros is a full step. */
 TALUS_API talus_status talus_bind_grads(talus_optimizer *opt, int64_t first, int64_t count,
                                         void *const *grads);
+
+/* A gradient that has some rows of a parameter only; a row is all that one index of the first extent
+ * names. */
+typedef struct talus_rows {
+  uint32_t struct_size;
+  int32_t index_dtype; /* TALUS_I32 or TALUS_I64 */
+  int64_t count;       /* rows given; 0: the step counts, and nothing else happens */
+  const void *indices; /* row numbers in any order; may be NULL if count is 0 */
+  const void *values;  /* count rows of the parameter's grad_dtype, row-major, never written */
+  uint64_t flags;      /* 0 */
+} talus_rows;
+
+/* Binds a gradient of rows to one parameter for the next step alone, where it stands in for the dense
+ * one; copied are the pointers, not what they point to, which is read by that step. NULL: takes it
+ * back. Rows that are not given keep parameter and state as they are. For sparse_adam, adagrad (with
+ * weight_decay 0) and sgd (with momentum and weight_decay 0); the cost is in proportion to the rows
+ * given, but for the first step of the parameter. On the CPU a row that is given more than once gets
+ * the sum, added in order of appearance in the compute type, and a row out of range is refused here
+ * and by the step. On a device rows must be different and rows out of range are left out; see the
+ * setting "check_rows".
+ * TALUS_E_UNSUPPORTED: the rule takes none, or (from talus_step) not with these hyperparameters;
+ * a capturing stream; TALUS_E_ARGUMENT: a row that is not there. */
+TALUS_API talus_status talus_bind_rows(talus_optimizer *opt, int64_t param, const talus_rows *rows);
 
 #define TALUS_ZERO_FILL 0   /* write zeros into the bound gradients */
 #define TALUS_ZERO_UNBIND 1 /* forget the gradient pointers; touches no tensor memory */

@@ -296,6 +296,15 @@ class Optimizer {
     return index < 0 ? std::nullopt : std::optional(index);
   }
 
+  // State and step counts follow.
+  void move(std::span<const int64_t> params, int32_t group) {
+    check(talus_move_params(handle(), group, int64_t(params.size()), params.data()));
+  }
+  // Indices of others stay.
+  void remove(std::span<const int64_t> params) {
+    check(talus_remove_params(handle(), int64_t(params.size()), params.data()));
+  }
+
   // Rebinds moved memory; memory of another type or size is refused.
   template <Tensor Data>
   void bind_data(int64_t index, Data&& data) {
@@ -318,6 +327,24 @@ class Optimizer {
   // Binds a whole column of gradients in one call; nullptr: no gradient.
   void bind_grads(std::span<void* const> grads, int64_t first = 0) {
     check(talus_bind_grads(handle(), first, int64_t(grads.size()), grads.data()));
+  }
+  // Binds a gradient of some rows for the next step alone: as many values as indices times the row.
+  template <class Index, Tensor Values>
+  requires std::is_same_v<std::remove_const_t<Index>, int32_t> ||
+      std::is_same_v<std::remove_const_t<Index>, int64_t>
+  void bind_rows(int64_t index, std::span<Index> indices, Values&& values) {
+    const std::span elements = view(values);
+    const talus_param info = param(index);
+    require_dtype("values", dtype<typename decltype(elements)::element_type>, info.grad_dtype);
+    const int64_t rows = info.ndim > 0 ? info.shape[0] : 0;
+    const int64_t length = rows > 0 ? element_count(info) / rows : 0;
+    require_count("values", elements.size(), int64_t(indices.size()) * length);
+    talus_rows bound = sized<talus_rows>();
+    bound.index_dtype = sizeof(Index) == 4 ? TALUS_I32 : TALUS_I64;
+    bound.count = int64_t(indices.size());
+    bound.indices = indices.data();
+    bound.values = elements.data();
+    check(talus_bind_rows(handle(), index, &bound));
   }
   void zero_grad(int32_t mode = TALUS_ZERO_FILL, void* stream = nullptr) {
     check(talus_zero_grad(handle(), mode, stream));

@@ -5,11 +5,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <vector>
 
 #include "lib/base/float_contract.h"
 #include "lib/base/float_environment.h"
 #include "lib/cpu/chunk_runner.h"
 #include "lib/cpu/kernels.h"
+#include "lib/cpu/row_gradients.h"
 #include "lib/rules/registry.h"
 #include "lib/table/norm.h"
 
@@ -27,6 +29,8 @@ struct Context {
   double* part_values = nullptr;  // [tensor][kMaxPartValues]
   const Row* rows = nullptr;
   Report report{};
+  std::vector<CoalescedRows> row_gradients;
+  int32_t row_gradient_count = 0;  // of them in use: their memory is kept
 };
 
 Context& get(void* context) { return *static_cast<Context*>(context); }
@@ -237,6 +241,53 @@ int32_t fill_zero(void* context, void* data, uint64_t bytes, void*) {
   return TALUS_OK;
 }
 
+// The row gradient of a tensor, or NULL.
+const CoalescedRows* rows_of(const Context& x, int64_t tensor) {
+  for (int32_t i = 0; i < x.row_gradient_count; ++i)
+    if (x.row_gradients[size_t(i)].gradient().tensor == tensor) return &x.row_gradients[size_t(i)];
+  return nullptr;
+}
+
+int32_t set_row_gradients(void* context, const RowGradient* list, int32_t count, bool,
+                          RowFault* fault, void*) {
+  Context& x = get(context);
+  const FloatEnvironment ieee;
+  x.row_gradient_count = 0;
+  try {
+    if (size_t(count) > x.row_gradients.size()) x.row_gradients.resize(size_t(count));
+    for (int32_t i = 0; i < count; ++i) {
+      const Dtype dtype = x.plan.table.column[kGradient].dtype[list[i].tensor];
+      const Dtype param = x.plan.table.column[kValue].dtype[list[i].tensor];
+      const int64_t outside = x.row_gradients[size_t(i)].take(list[i], dtype, compute_type(param));
+      if (outside < 0) continue;
+      *fault = {i, outside, list[i].index(outside), false};
+      return TALUS_E_ARGUMENT;
+    }
+  } catch (const std::bad_alloc&) {
+    return TALUS_E_MEMORY;
+  }
+  x.row_gradient_count = count;
+  return TALUS_OK;
+}
+
+constexpr int64_t kRowsOfChunk = 512;
+
+void run_row_gradient(Context& x, const CoalescedRows& rows, const PassCall& call,
+                      SegmentsFn function) {
+  struct Work {
+    const CoalescedRows* rows;
+    const PassCall* call;
+    SegmentsFn function;
+  } work{&rows, &call, function};
+  x.runner.run((rows.count() + kRowsOfChunk - 1) / kRowsOfChunk, kSerialBelow,
+               [](void* p, int64_t c) {
+                 const Work& w = *static_cast<const Work*>(p);
+                 update_rows(*w.call, *w.rows, w.function, c * kRowsOfChunk,
+                             std::min((c + 1) * kRowsOfChunk, w.rows->count()));
+               },
+               &work);
+}
+
 // Tiles of a tensor, then tensors in order, by adjacent pairs; the totals move to the front.
 int32_t measure(void* context, void*) {
   Context& x = get(context);
@@ -244,10 +295,14 @@ int32_t measure(void* context, void*) {
   for (int64_t i = 0; i < x.plan.launch_count; ++i)
     run_region(x, x.plan.launches[i], call, x.kernels->measure);
   const FloatEnvironment ieee;
+  for (int32_t i = 0; i < x.row_gradient_count; ++i)
+    measure_rows(call, x.row_gradients[size_t(i)], x.kernels->measure);
   int64_t totals = 0;
   for (int64_t t = 0; t < x.plan.table.tensor_count; ++t) {
     if (x.plan.table.scalar_class[t] == kIdle || tiles_of(x.plan, t) == 0) continue;
-    x.partials[totals++] = fold_pairs(Sum::squares, call.partial(0, t, 0), tiles_of(x.plan, t));
+    const CoalescedRows* const rows = rows_of(x, t);
+    x.partials[totals++] = fold_pairs(Sum::squares, call.partial(0, t, 0),
+                                      rows ? tiles_of(*rows) : tiles_of(x.plan, t));
   }
   x.report.sum_squares = fold_pairs(Sum::squares, x.partials, totals);
   return TALUS_OK;
@@ -277,6 +332,9 @@ int32_t run(void* context, int64_t launch_index, int32_t pass_index, double grad
   call.part_values = pass_index > 0 ? x.part_values : nullptr;
   const auto* passes = x.kernels->update[launch.key.rule][launch.key.variant];
   if (!pass.uses.empty()) run_region(x, launch, call, passes[pass_index][is_f64(launch)]);
+  for (int32_t i = 0; i < x.row_gradient_count; ++i)
+    if (x.row_gradients[size_t(i)].gradient().launch == launch_index)
+      run_row_gradient(x, x.row_gradients[size_t(i)], call, passes[pass_index][is_f64(launch)]);
   if (pass.fold) fold_launch(x, launch, call, pass);
   return TALUS_OK;
 }
@@ -286,11 +344,30 @@ const char* last_error(const void*, int64_t* detail) {
   return "";
 }
 
-constexpr Backend kBackend = {
-    sizeof(Backend), kBackendAbi, TALUS_VERSION, "cpu",      last_error,    probe,     create,
-    destroy,         set_config,  allocate,      release,    check_pointer, copy,      is_capturing,
-    workspace_bytes, set_plan,    read_report,   set_column, set_rows,      fill_zero, measure,
-    begin,           run};
+constexpr Backend kBackend = {sizeof(Backend),
+                              kBackendAbi,
+                              TALUS_VERSION,
+                              "cpu",
+                              last_error,
+                              probe,
+                              create,
+                              destroy,
+                              set_config,
+                              allocate,
+                              release,
+                              check_pointer,
+                              copy,
+                              is_capturing,
+                              workspace_bytes,
+                              set_plan,
+                              read_report,
+                              set_row_gradients,
+                              set_column,
+                              set_rows,
+                              fill_zero,
+                              measure,
+                              begin,
+                              run};
 
 }  // namespace
 

@@ -26,6 +26,7 @@ void measure_segments(const PassCall& call, const Segment* first, const Segment*
   for (const Segment* g = first; g != last; ++g) {
     if (table.scalar_class[g->tensor] == kIdle) continue;
     void* const data = table.column[kGradient].data[g->tensor];
+    if (!data) continue;  // a gradient of some rows is measured apart
     const Dtype dtype = table.column[kGradient].dtype[g->tensor];
     const int64_t left = table.count[g->tensor] - g->begin;
     switch (dtype) {

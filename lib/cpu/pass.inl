@@ -141,6 +141,7 @@ void update_segments(const PassCall& call, const Segment* first, const Segment* 
   for (const Segment* g = first; g != last; ++g) {
     const int32_t scalar_class = call.plan->table.scalar_class[g->tensor];
     if (scalar_class == kIdle) continue;  // no gradient: the parameter is left out whole
+    if (!call.plan->table.column[kGradient].data[g->tensor]) continue;  // it has one of some rows
     if (scalar_class != loaded) load_row(call.rows[scalar_class], call.gradient_factor, u);
     loaded = scalar_class;
     if (call.part_values)

@@ -17,6 +17,12 @@ Status Optimizer::ask_device(void* stream, bool* out) {
 
 // Launches alone: a graph keeps where an upload came from, not what it was.
 Status Optimizer::capture(void* stream) {
+  if (!row_gradients_.empty())
+    return failure(
+        TALUS_E_UNSUPPORTED,
+        "talus_step on a capturing stream: %zu parameters have gradients of rows, which a "
+        "graph cannot take, expected dense ones",
+        row_gradients_.size());
   const char* const missing = state_wanted_           ? "state has no memory"
                               : plan_changed_         ? "the plan is not built"
                               : columns_changed_ != 0 ? "pointers have changed"
@@ -41,6 +47,12 @@ Status Optimizer::advance(void* stream) {
   if (capturing)
     return failure(TALUS_E_STATE,
                    "talus_advance: the stream is capturing, expected a call before each replay");
+  if (!row_gradients_.empty())
+    return failure(
+        TALUS_E_UNSUPPORTED,
+        "talus_advance: %zu parameters have gradients of rows, which a graph cannot take, "
+        "expected dense ones",
+        row_gradients_.size());
   if (plan_changed_ || state_wanted_)
     return failure(TALUS_E_STATE,
                    "talus_advance: a graph of the step no longer fits what has been added or set, "

@@ -16,6 +16,13 @@ struct Model {
   TensorTable table;
   ScalarClasses classes;
 
+  // Whether a parameter would have the same state tensors in another group of the same rule.
+  bool same_slots(int64_t param, int32_t group) const {
+    const Group &a = group_of(param), &b = groups[size_t(group)];
+    for (size_t k = 0; k < a.rule().slots.size(); ++k)
+      if (a.has_slot(int(k)) != b.has_slot(int(k))) return false;
+    return true;
+  }
   const Group& group_of(int64_t param) const { return groups[size_t(params[param].group)]; }
   KernelKey key_of(int64_t param) const {
     const Group& group = group_of(param);
@@ -38,6 +45,7 @@ inline constexpr const char* kMasterSlot = "master_param";
 template <class F>
 void for_each_slot(const Model& model, int64_t param, F f) {
   const Parameter& p = model.params[param];
+  if (p.removed) return;
   const Group& group = model.group_of(param);
   for (size_t k = 0; k < group.rule().slots.size(); ++k) {
     const Slot& slot = group.rule().slots[k];

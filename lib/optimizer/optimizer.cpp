@@ -16,14 +16,17 @@ Status Optimizer::step(void* stream) {
   if (!on_cpu_) TALUS_TRY(ask_device(stream, &capturing));      // usable? being recorded?
   TALUS_TRY(check_step());                                      // something is bound
   TALUS_TRY(check_conflicts());                                 // values fit each other
+  TALUS_TRY(check_gradients());                                 // and what is bound
   if (capturing) return capture(stream);                        // recorded, not taken: capture.cpp
   TALUS_TRY(ready(StateMemory::Scope::with_gradient, stream));  // steady state: nothing to do
   const FloatEnvironment ieee;                                  // for the host scalars
+  TALUS_TRY(send_row_gradients(stream));                        // some rows in place of a gradient
   TALUS_TRY(measure(stream));                                   // gradient norm, if asked
   TALUS_TRY(send_scalars(stream));                              // one row per class, in double
   TALUS_TRY(begin_new(stream));                                 // first-timers: state and master
   TALUS_TRY(run_passes(stream));                                // the rule
   count_step();
+  drop_all_rows();
   return {};
 }
 

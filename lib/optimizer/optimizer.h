@@ -15,7 +15,7 @@
 namespace talus {
 
 // Settings of a whole optimizer, described like hyperparameters.
-enum Setting { kThreads, kStats, kCheckPointers, kChunkTiles, kSettingCount };
+enum Setting { kThreads, kStats, kCheckPointers, kCheckRows, kChunkTiles, kSettingCount };
 std::span<const Hyper> settings();
 
 struct StepStats {
@@ -48,7 +48,13 @@ class Optimizer {
   Status add_params(int32_t group, std::span<const talus_param> params, int64_t* first);
   Status bind_data(int64_t param, void* data);
   Status bind_grads(int64_t first, std::span<void* const> grads);
+  Status bind_rows(int64_t param, const talus_rows* rows);  // NULL: none
   Status zero_grad(bool unbind, void* stream);
+  void* dense_grad(int64_t param) const;  // also where rows stand in for it
+
+  // Membership; indices are valid.
+  Status move_params(int32_t group, std::span<const int64_t> params);
+  Status remove_params(std::span<const int64_t> params);
 
   // State.
   int64_t state_count() const { return first_state_.back(); }
@@ -81,12 +87,14 @@ class Optimizer {
   Status check_usable() const;
   Status check_step() const;
   Status check_conflicts();
+  Status check_gradients() const;
   Status ready(StateMemory::Scope scope, void* stream);
   Status build_plan(void* stream);
   Status send_columns(void* stream);
   Status from_backend(int32_t status, const char* what);
   Status lose(const Status& why);
   bool wants_norm() const;
+  Status send_row_gradients(void* stream);
   Status measure(void* stream);
   Status send_scalars(void* stream);
   Status begin_new(void* stream);
@@ -100,7 +108,14 @@ class Optimizer {
   Status check_new_gradients(int64_t first) const;
   Status check_grad(int64_t param, const void* grad) const;
   Status check_device(const void* data, uint64_t bytes, int64_t param, const char* what) const;
+  Status check_dense(int64_t param, const void* grad) const;
   void set_grad(int64_t param, void* grad);
+  Status check_rows(int64_t param, const talus_rows& rows) const;
+  Status row_fault(const RowGradient& rows, const RowFault& fault) const;
+  bool has_rows(int64_t param) const;
+  void drop_rows(int64_t param);
+  void drop_all_rows();
+  Status check_move(int64_t param, int32_t group) const;
   Status check_no_gradient(const void* data, uint64_t bytes, int64_t param, const char* what) const;
   Status move_range(void* old, MemoryMap::Owner owner, void* data, uint64_t bytes, const char* what,
                     bool checked);
@@ -125,6 +140,13 @@ class Optimizer {
   uint64_t workspace_bytes_ = 0;
   std::vector<Row> rows_;             // by scalar class
   std::vector<BeginRow> begin_rows_;  // by scalar class
+  struct BoundRows {
+    RowGradient rows;
+    void* dense;  // what is bound beside it
+  };
+  std::vector<BoundRows> row_gradients_;  // of the coming step
+  std::vector<RowGradient> sent_rows_;    // as the backend holds them
+
   StepStats stats_;
   bool measured_ = false;                // by the last step
   std::vector<int64_t> first_state_{0};  // of each parameter, and the end

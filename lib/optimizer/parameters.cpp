@@ -155,6 +155,14 @@ Status Parameters::add(Parameter p, const void* data) {
   return {};
 }
 
+void Parameters::remove(int64_t param, const void* data) {
+  Parameter& p = list_[size_t(param)];
+  if (p.count > 0) memory_.remove(data, {param, kDataRange});
+  by_name_.erase(p.name);
+  p.count = 0;
+  p.removed = true;
+}
+
 // Takes back the parameters from n on; their rows are still in the table where they got that far.
 void Parameters::truncate(int64_t n, const TensorTable& table) {
   while (size() > n) {

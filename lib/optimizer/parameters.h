@@ -21,6 +21,7 @@ struct Parameter {
   int32_t group = 0;
   Dtype dtype = Dtype::f32, grad_dtype = Dtype::f32, state_dtype = Dtype::f32;
   bool has_master = false;
+  bool removed = false;  // its index is not used again
 };
 
 // Checked against what the caller gave; param is the index that the parameter is going to have.
@@ -38,6 +39,8 @@ class Parameters {
 
   Status add(Parameter p, const void* data);  // name and memory must be unique
   void truncate(int64_t n, const TensorTable& table);
+  void set_group(int64_t param, int32_t group) { list_[size_t(param)].group = group; }
+  void remove(int64_t param, const void* data);  // its name and memory are free again
 
   // Overlaps of memory that a step would write or read.
   Status check_overlap(const void* data, uint64_t bytes, int64_t param, const char* what) const;

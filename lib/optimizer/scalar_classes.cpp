@@ -58,6 +58,13 @@ void ScalarClasses::leave(TensorTable& table, int64_t param) {
   c = kIdle;
 }
 
+void ScalarClasses::move(TensorTable& table, int64_t param, int32_t group) {
+  const bool live = table.scalar_class[size_t(param)] != kIdle;
+  if (live) leave(table, param);
+  group_[size_t(param)] = group;
+  if (live) join(table, param);
+}
+
 int32_t ScalarClasses::find_or_add(int32_t group, int64_t steps) {
   const ScalarClass wanted{group, steps, 0};
   int32_t free = kIdle;

@@ -25,6 +25,7 @@ class ScalarClasses {
   void set_steps(TensorTable& table, int64_t param, int64_t steps);  // reserve a move first
   void join(TensorTable& table, int64_t param);   // has a gradient now; reserve a move first
   void leave(TensorTable& table, int64_t param);  // has none now
+  void move(TensorTable& table, int64_t param, int32_t group);  // reserve a move first
 
   std::span<const ScalarClass> classes() const { return classes_; }
   bool any_member() const { return live_ > 0; }

@@ -94,11 +94,17 @@ void StateMemory::take_back() {
 }
 
 void StateMemory::drop(int64_t param) {
-  Row& row = rows_[size_t(param)];
   uint32_t exists = 0;
   for_each_slot(model_, param, [&](const StateSlot& s) { exists |= 1u << s.column; });
+  drop_all_but(param, exists);
+}
+
+void StateMemory::forget(int64_t param) { drop_all_but(param, 0); }
+
+void StateMemory::drop_all_but(int64_t param, uint32_t bound_kept) {
+  Row& row = rows_[size_t(param)];
   for (int c = kHidden; c < kColumnCount; ++c) {
-    if (row.bound & exists & 1u << c) continue;
+    if (row.bound & bound_kept & 1u << c) continue;
     if (row.bound & 1u << c) model_.params.memory().remove(model_.table.data(c, param), {param, c});
     row.bound &= ~(1u << c);
     model_.table.set_data(c, param, nullptr);

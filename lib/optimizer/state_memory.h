@@ -33,6 +33,7 @@ class StateMemory {
   // Before the first step, when a fixed hyperparameter has changed which slots there are: frees what
   // is our own, and forgets the caller's memory of slots that are no more.
   void drop(int64_t param);
+  void forget(int64_t param);  // all of a parameter that goes
 
   // The caller's memory, checked.
   void bind(int64_t param, const StateSlot& slot, void* data);
@@ -52,6 +53,7 @@ class StateMemory {
     uint32_t bound = 0;  // bit c: column c is the caller's memory
   };
   void release(int32_t block);
+  void drop_all_but(int64_t param, uint32_t bound_kept);
   void seal(int64_t param);
 
   Model& model_;

@@ -41,6 +41,7 @@ Status Optimizer::add_checked(int32_t group, std::span<const talus_param> params
     p.group = group;
     TALUS_TRY(model_.params.add(p, params[i].data));
     const int64_t row = int64_t(before + i);
+    TALUS_TRY(check_dense(row, params[i].grad));
     model_.table.add_row(p.count);  // reserved: nothing throws until the row is whole
     model_.table.set(kValue, row, params[i].data, p.dtype);
     model_.table.set(kGradient, row, params[i].grad, p.grad_dtype);
@@ -109,6 +110,22 @@ Status Optimizer::check_device(const void* data, uint64_t bytes, int64_t param,
       detail);
 }
 
+// A rule for rows alone, a parameter that has gone.
+Status Optimizer::check_dense(int64_t param, const void* grad) const {
+  const Parameter& p = model_.params[param];
+  if (!grad) return {};
+  if (p.removed)
+    return failure(TALUS_E_ARGUMENT, "parameter %lld was removed, expected NULL for its gradient",
+                   static_cast<long long>(param));
+  const Group& group = model_.group_of(param);
+  if (!group.rule().rows_only) return {};
+  return failure(
+      TALUS_E_UNSUPPORTED,
+      "parameter %lld %s: %s takes gradients of rows only (talus_bind_rows), expected none; "
+      "adam takes dense ones",
+      static_cast<long long>(param), quoted(p.name).c_str(), group.algorithm());
+}
+
 // Memory that a step is going to write must not be a gradient either.
 Status Optimizer::check_no_gradient(const void* data, uint64_t bytes, int64_t param,
                                     const char* what) const {
@@ -163,17 +180,32 @@ Status Optimizer::bind_grads(int64_t first, std::span<void* const> grads) {
   for (size_t i = 0; i < grads.size(); ++i) {
     const int64_t param = first + int64_t(i);
     void* const bound = model_.table.data(kGradient, param);
-    if (grads[i] == bound) continue;
+    if (grads[i] == bound && !has_rows(param)) continue;
     if (!bound) ++moves;
     if (!grads[i]) continue;
     const Parameter& p = model_.params[param];
+    TALUS_TRY(check_dense(param, grads[i]));
     TALUS_TRY(check_pointer(grads[i], p, p.grad_dtype, param, "grad"));
     if (settings_[kCheckPointers] != 0) TALUS_TRY(check_grad(param, grads[i]));
     TALUS_TRY(check_device(grads[i], uint64_t(p.count * size_of(p.grad_dtype)), param, "grad"));
   }
   if (moves) model_.classes.reserve(size_t(model_.params.size()), moves);
-  for (size_t i = 0; i < grads.size(); ++i) set_grad(first + int64_t(i), grads[i]);
+  for (size_t i = 0; i < grads.size(); ++i) {
+    drop_rows(first + int64_t(i));
+    set_grad(first + int64_t(i), grads[i]);
+  }
   return {};
+}
+
+bool Optimizer::has_rows(int64_t param) const {
+  return std::any_of(row_gradients_.begin(), row_gradients_.end(),
+                     [param](const BoundRows& b) { return b.rows.tensor == param; });
+}
+
+void* Optimizer::dense_grad(int64_t param) const {
+  for (const BoundRows& bound : row_gradients_)
+    if (bound.rows.tensor == param) return bound.dense;
+  return model_.table.data(kGradient, param);
 }
 
 // After classes.reserve: does not throw.
@@ -192,8 +224,9 @@ void Optimizer::set_grad(int64_t param, void* grad) {
 
 Status Optimizer::zero_grad(bool unbind, void* stream) {
   if (!unbind) TALUS_TRY(check_usable());
+  if (unbind) drop_all_rows();
   for (int64_t p = 0; p < model_.params.size(); ++p) {
-    void* const grad = model_.table.data(kGradient, p);
+    void* const grad = dense_grad(p);
     if (!grad) continue;
     const Parameter& param = model_.params[p];
     if (unbind)

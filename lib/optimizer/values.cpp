@@ -16,6 +16,8 @@ constexpr Hyper kSettings[] = {
     {"check_pointers", TALUS_FLAG, 1, kSwitch, 0,
      "0: calls that bind skip the search for overlaps, and do not ask the driver whose memory it "
      "is"},
+    {"check_rows", TALUS_FLAG, 0, kSwitch, 0,
+     "1: on a device, steps wait and refuse gradients of rows that repeat a row or name none"},
     {"chunk_tiles",
      TALUS_INTEGER,
      double(kChunk / kTile),

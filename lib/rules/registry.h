@@ -26,7 +26,9 @@ struct RuleInfo {
   std::span<const Slot> slots;
   std::span<const VariantInfo> variants;
   int (*variant)(const double* h);
-  bool (*needs_total)(const double* h);  // NULL: never
+  bool (*needs_total)(const double* h);           // NULL: never
+  const char* (*rows_conflict)(const double* h);  // NULL: takes no gradients of rows
+  bool rows_only;
   const char* (*conflict)(const double* h);
   void (*scalars)(const double* h, int64_t t, double* row);  // fills at most kMaxScalars
 };

@@ -60,6 +60,11 @@ struct Sgd {
             .weight_decay = h[weight_decay]};
   }
 
+  static const char* rows_conflict(const double* h) {
+    if (h[momentum] != 0) return "momentum would move rows that are not given, expected 0";
+    if (h[weight_decay] != 0) return "weight_decay would move rows that are not given, expected 0";
+    return nullptr;
+  }
   static const char* conflict(const double* h) {
     if (h[nesterov] != 0 && (!has_momentum(h) || h[dampening] != 0))
       return "nesterov = 1 needs momentum > 0 and dampening = 0";

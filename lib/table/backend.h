@@ -23,6 +23,27 @@ struct BeginRow {
   double initial[kMaxSlots];  // else it starts with this
 };
 
+// A gradient of some rows of one tensor, for the coming step alone. Its tensor has no gradient in the
+// table meanwhile.
+struct RowGradient {
+  int64_t tensor, launch;
+  int64_t rows, row_length;  // of the tensor
+  int64_t count;             // of rows given
+  const void* indices;
+  const void* values;  // count x row_length of the tensor's gradient dtype
+  bool wide;           // indices are int64, else int32
+
+  int64_t index(int64_t j) const {
+    return wide ? static_cast<const int64_t*>(indices)[j] : static_cast<const int32_t*>(indices)[j];
+  }
+};
+
+// How set_row_gradients refuses: the list's member, the row given, and its index.
+struct RowFault {
+  int64_t gradient, position, index;
+  bool repeats;  // else it is outside of the tensor
+};
+
 struct Report {
   double sum_squares;  // of the gradients of all parameters that have one, by the last measure
   int64_t launches;    // kernels queued since create; the CPU: 0
@@ -49,7 +70,7 @@ struct BackendConfig {
 };
 
 // A plugin of another build is refused by these three.
-inline constexpr uint32_t kBackendAbi = 2;
+inline constexpr uint32_t kBackendAbi = 3;
 
 // Work goes on `stream` in order. Hot functions never allocate; they wait only where so many uploads
 // are queued that none has room, for the oldest. None throws. While `stream` is being captured into a
@@ -85,6 +106,13 @@ struct Backend {
   int32_t (*set_plan)(void* context, const PlanView* plan, void* workspace, void* stream);
   // Waits for what measure queued; stream: as of that step.
   int32_t (*read_report)(void* context, Report* out, void* stream);
+
+  // What measure and run take beside the table's gradients, until the next call; the list's memory is
+  // kept as long. A row outside of its tensor: TALUS_E_ARGUMENT with *fault. checked: a device waits
+  // and looks for such rows, and for rows that repeat, which the host sums and a device cannot take.
+  // Allocates.
+  int32_t (*set_row_gradients)(void* context, const RowGradient* list, int32_t count, bool checked,
+                               RowFault* fault, void* stream);
 
   // Hot.
   int32_t (*set_column)(void* context, int32_t column, void* stream);

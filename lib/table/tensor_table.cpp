@@ -38,6 +38,12 @@ void TensorTable::add_row(int64_t elements) {
   }
 }
 
+void TensorTable::clear_row(int64_t row) {
+  count[size_t(row)] = 0;
+  hidden_given[size_t(row)] = 0;
+  for (int c = 0; c < kColumnCount; ++c) set_data(c, row, nullptr);
+}
+
 void TensorTable::seal(int64_t row, uint32_t no_operands) {
   const Dtype compute = compute_type(dtype(kValue, row));
   bool direct = data(kHidden, row) == nullptr;

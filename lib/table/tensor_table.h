@@ -41,6 +41,7 @@ class TensorTable {
   void reserve(size_t rows);
   void add_row(int64_t elements);  // idle, no operands; reserve first: does not throw then
   void truncate(size_t rows);
+  void clear_row(int64_t row);  // an empty tensor without operands
 
   void* data(int c, int64_t row) const { return column[size_t(c)].data[size_t(row)]; }
   Dtype dtype(int c, int64_t row) const { return column[size_t(c)].dtype[size_t(row)]; }

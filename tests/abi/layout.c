@@ -33,6 +33,14 @@ OFFSET(talus_param, master, 52);
 OFFSET(talus_param, flags, 56);
 SIZE(talus_param, 64);
 
+OFFSET(talus_rows, struct_size, 0);
+OFFSET(talus_rows, index_dtype, 4);
+OFFSET(talus_rows, count, 8);
+OFFSET(talus_rows, indices, 16);
+OFFSET(talus_rows, values, 24);
+OFFSET(talus_rows, flags, 32);
+SIZE(talus_rows, 40);
+
 OFFSET(talus_state, struct_size, 0);
 OFFSET(talus_state, dtype, 4);
 OFFSET(talus_state, slot, 8);
@@ -91,6 +99,8 @@ NUMBER(TALUS_F16, 0x1002);
 NUMBER(TALUS_BF16, 0x1004);
 NUMBER(TALUS_F32, 0x2002);
 NUMBER(TALUS_F64, 0x4002);
+NUMBER(TALUS_I32, 0x2000);
+NUMBER(TALUS_I64, 0x4000);
 NUMBER(TALUS_CPU, 1);
 NUMBER(TALUS_CUDA, 2);
 NUMBER(TALUS_REAL, 0);

@@ -1,0 +1,155 @@
+// Gradients of some rows of a parameter: bound for one step, in place of the dense one.
+#include <algorithm>
+
+#include "lib/optimizer/optimizer.h"
+
+namespace talus {
+namespace {
+
+using Int = long long;  // for %lld
+
+std::string where(int64_t param, const Parameter& p) {
+  return text("parameter %lld %s", Int(param), quoted(p.name).c_str());
+}
+
+int64_t row_count(const Parameter& p) { return p.shape.empty() ? 0 : p.shape[0]; }
+
+int64_t row_length(const Parameter& p) { return p.count > 0 ? p.count / p.shape[0] : 0; }
+
+}  // namespace
+
+Status Optimizer::check_rows(int64_t param, const talus_rows& rows) const {
+  const Parameter& p = model_.params[param];
+  const Group& group = model_.group_of(param);
+  const std::string at = where(param, p);
+  if (!group.rule().rows_conflict)
+    return failure(TALUS_E_UNSUPPORTED,
+                   "%s: %s takes no gradients of rows, expected talus_bind_grads, or one of "
+                   "sparse_adam, adagrad, sgd",
+                   at.c_str(), group.algorithm());
+  if (p.shape.empty())
+    return failure(TALUS_E_UNSUPPORTED,
+                   "%s is a scalar, expected a shape whose first extent counts rows", at.c_str());
+  if (rows.index_dtype != TALUS_I32 && rows.index_dtype != TALUS_I64)
+    return failure(TALUS_E_UNSUPPORTED, "%s: index_dtype is 0x%x, expected TALUS_I32 or TALUS_I64",
+                   at.c_str(), unsigned(rows.index_dtype));
+  if (rows.flags != 0)
+    return failure(TALUS_E_UNSUPPORTED, "%s: flags is 0x%llx, expected 0", at.c_str(),
+                   (unsigned long long)rows.flags);
+  if (rows.count < 0)
+    return failure(TALUS_E_ARGUMENT, "%s: count is %lld, expected 0 or more", at.c_str(),
+                   Int(rows.count));
+  Parameter as_rows;
+  as_rows.name = p.name;
+  if (__builtin_mul_overflow(rows.count, std::max<int64_t>(row_length(p), 1), &as_rows.count))
+    return failure(TALUS_E_ARGUMENT, "%s: count is %lld, more rows than memory can hold",
+                   at.c_str(), Int(rows.count));
+  as_rows.count = rows.count * row_length(p);
+  TALUS_TRY(check_pointer(rows.values, as_rows, p.grad_dtype, param, "values"));
+  const int64_t index_bytes = rows.index_dtype == TALUS_I64 ? 8 : 4;
+  if (!rows.indices && rows.count > 0)
+    return failure(TALUS_E_ARGUMENT, "%s: indices is NULL, expected %lld row numbers", at.c_str(),
+                   Int(rows.count));
+  if (uintptr_t(rows.indices) % uintptr_t(index_bytes) != 0)
+    return failure(TALUS_E_ARGUMENT, "%s: indices is at %p, expected a multiple of %d bytes",
+                   at.c_str(), rows.indices, int(index_bytes));
+  TALUS_TRY(
+      check_device(rows.values, uint64_t(as_rows.count * size_of(p.grad_dtype)), param, "values"));
+  TALUS_TRY(check_device(rows.indices, uint64_t(rows.count * index_bytes), param, "indices"));
+  if (settings_[kCheckPointers] != 0)
+    TALUS_TRY(model_.params.check_overlap(
+        rows.values, uint64_t(as_rows.count * size_of(p.grad_dtype)), param, "values"));
+  return {};
+}
+
+Status Optimizer::bind_rows(int64_t param, const talus_rows* rows) {
+  if (!rows) {
+    drop_rows(param);
+    return {};
+  }
+  TALUS_TRY(check_rows(param, *rows));
+  const Parameter& p = model_.params[param];
+  RowGradient bound{param,        0,
+                    row_count(p), row_length(p),
+                    rows->count,  rows->indices,
+                    rows->values, rows->index_dtype == TALUS_I64};
+  if (on_cpu())
+    for (int64_t j = 0; j < bound.count; ++j)
+      if (bound.index(j) < 0 || bound.index(j) >= bound.rows)
+        return row_fault(bound, {0, j, bound.index(j), false});
+  row_gradients_.reserve(row_gradients_.size() + 1);
+  sent_rows_.reserve(row_gradients_.size() + 1);
+  model_.classes.reserve(size_t(model_.params.size()), 1);
+  drop_rows(param);
+  void* const dense = model_.table.data(kGradient, param);
+  row_gradients_.push_back({bound, dense});
+  model_.table.set_data(kGradient, param, nullptr);
+  if (!dense) model_.classes.join(model_.table, param);
+  state_wanted_ = state_wanted_ || !memory_->complete(param);
+  columns_changed_ |= 1u << kGradient | 1u << kClassColumn;
+  return {};
+}
+
+// The dense gradient, or none, is there again. Does not throw.
+void Optimizer::drop_rows(int64_t param) {
+  for (size_t i = 0; i < row_gradients_.size(); ++i) {
+    if (row_gradients_[i].rows.tensor != param) continue;
+    void* const dense = row_gradients_[i].dense;
+    row_gradients_.erase(row_gradients_.begin() + std::ptrdiff_t(i));
+    model_.table.set_data(kGradient, param, dense);
+    if (!dense) model_.classes.leave(model_.table, param);
+    columns_changed_ |= 1u << kGradient | 1u << kClassColumn;
+    return;
+  }
+}
+
+Status Optimizer::row_fault(const RowGradient& rows, const RowFault& fault) const {
+  const std::string at = where(rows.tensor, model_.params[rows.tensor]);
+  if (fault.repeats)
+    return failure(TALUS_E_ARGUMENT,
+                   "%s: row %lld is given more than once, again at position %lld, expected "
+                   "different rows on a device",
+                   at.c_str(), Int(fault.index), Int(fault.position));
+  return failure(TALUS_E_ARGUMENT, "%s: row %lld at position %lld, expected 0 .. %lld", at.c_str(),
+                 Int(fault.index), Int(fault.position), Int(rows.rows - 1));
+}
+
+// Whether what is bound goes with the rules' values, before anything is allocated.
+Status Optimizer::check_gradients() const {
+  for (const BoundRows& bound : row_gradients_) {
+    const int64_t param = bound.rows.tensor;
+    const Group& group = model_.group_of(param);
+    const char* const conflict = group.rule().rows_conflict(group.values());
+    if (conflict)
+      return failure(TALUS_E_UNSUPPORTED, "%s: %s with a gradient of rows: %s",
+                     where(param, model_.params[param]).c_str(), group.algorithm(), conflict);
+  }
+  return {};
+}
+
+// Hands the rows of this step to the backend: the last thing that can be refused.
+Status Optimizer::send_row_gradients(void* stream) {
+  if (row_gradients_.empty() && sent_rows_.empty()) return {};
+  sent_rows_.clear();
+  for (BoundRows& bound : row_gradients_) {
+    if (model_.params[bound.rows.tensor].count == 0) continue;
+    const KernelKey key = model_.key_of(bound.rows.tensor);
+    for (size_t i = 0; i < plan_.launches().size(); ++i)
+      if (plan_.launches()[i].key == key) bound.rows.launch = int64_t(i);
+    sent_rows_.push_back(bound.rows);
+  }
+  RowFault fault{-1, 0, 0, false};
+  const int32_t status =
+      backend_->set_row_gradients(context_, sent_rows_.data(), int32_t(sent_rows_.size()),
+                                  settings_[kCheckRows] != 0, &fault, stream);
+  if (status == TALUS_E_ARGUMENT && fault.gradient >= 0)
+    return row_fault(sent_rows_[size_t(fault.gradient)], fault);
+  return from_backend(status, "take gradients of rows");
+}
+
+// A step uses them up.
+void Optimizer::drop_all_rows() {
+  while (!row_gradients_.empty()) drop_rows(row_gradients_.back().rows.tensor);
+}
+
+}  // namespace talus
