@@ -1,28 +1,10 @@
 // The ground that the other rule tests stand on: the references and the number formats themselves.
 #include <catch2/catch_test_macros.hpp>
 
-#include "tests/golden.h"
 #include "tests/reference/all.hpp"
 
 using namespace talus;
 using namespace talus::test;
-
-TEST_CASE("the reference reproduces the sheet's worked values to the last bit") {
-  for (const Golden& golden : golden_values()) {
-    INFO(golden.set.algorithm << ", " << golden.set.name);
-    const reference::Hypers h = reference::hypers(golden.set.algorithm, golden.set.values);
-    reference::Tensor<double> x;
-    x.p.assign(kGoldenStart.begin(), kGoldenStart.end());
-    for (int step = 0; step < 3; ++step) {
-      const Pair& g = kGoldenGradients[step];
-      reference::step(golden.set.algorithm, h, 0, x, std::vector<double>{g[0], g[1]});
-      CHECK(x.p == std::vector<double>{golden.p[step][0], golden.p[step][1]});
-    }
-    CHECK(x.state.size() == golden.states.size());
-    for (const auto& [slot, want] : golden.states)
-      CHECK(x.state.at(slot) == std::vector<double>{want[0], want[1]});
-  }
-}
 
 TEST_CASE("the reference's bias correction has the sheet's known answers") {
   CHECK(reference::one_minus_power(.9, 9) == 0.61257951099999997);
