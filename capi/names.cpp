@@ -31,6 +31,14 @@ Named algorithm(bool alias, int32_t i) {
   return {};
 }
 
+// Aliases are their rule's.
+Named row_gradient(std::string_view, int32_t i) {
+  for (const RuleInfo& rule : rules())
+    for (const Algorithm& algorithm : rule.algorithms)
+      if (rule.rows.doc && !algorithm.alias_of && i-- == 0) return {algorithm.name, rule.rows.doc};
+  return {};
+}
+
 Named slot_of(std::string_view of, int32_t i) {
   const AlgorithmRef ref = find_algorithm(of);
   if (!ref || i >= int32_t(ref.rule->slots.size())) return {};
@@ -79,6 +87,7 @@ constexpr NameList kLists[] = {
      [](std::string_view, int32_t i) { return algorithm(false, i); }},
     {"aliases", "other libraries' names with their defaults",
      [](std::string_view, int32_t i) { return algorithm(true, i); }},
+    {"row_gradients", "algorithms that take gradients of rows, and when", row_gradient},
     {"slots/", "state of an algorithm, which follows the slash", slot_of},
     {"settings", "of a whole optimizer", setting},
     {"features", "of this build", feature},

@@ -2,6 +2,7 @@
 // that a test states only what it is about. No Catch2 here.
 #pragma once
 #include <deque>
+#include <map>
 #include <utility>
 
 #include "tests/cases.h"
@@ -53,13 +54,18 @@ struct TestTensor {
 
 class Optimizer {
  public:
-  explicit Optimizer(const std::string& algorithm, const Values& values = {}) {
+  explicit Optimizer(const std::string& algorithm, const Values& values = {})
+      : rows_only_(takes_rows_only(algorithm)) {
     must(talus_create(algorithm.c_str(), TALUS_CPU, 0, &handle_));
     set(values);
   }
   ~Optimizer() { talus_destroy(handle_); }
   Optimizer(Optimizer&& other) noexcept
-      : handle_(std::exchange(other.handle_, nullptr)), bound_(std::move(other.bound_)) {}
+      : handle_(std::exchange(other.handle_, nullptr)),
+        rows_only_(other.rows_only_),
+        by_rows_(std::move(other.by_rows_)),
+        row_numbers_(std::move(other.row_numbers_)),
+        bound_(std::move(other.bound_)) {}
   Optimizer& operator=(Optimizer&&) = delete;
 
   talus_optimizer* get() const { return handle_; }
@@ -83,22 +89,48 @@ class Optimizer {
     return group;
   }
   void add(TestTensor& tensor, int32_t group = 0) {
-    const talus_param d = tensor.descriptor();
+    const talus_param d = described(tensor);
     must(talus_add_params(handle_, group, 1, &d, &tensor.index));
+    take_rows(tensor);
   }
   template <class Tensors>
   void add_all(Tensors& tensors, int32_t group = 0) {
     std::vector<talus_param> list;
-    for (TestTensor& t : tensors) list.push_back(t.descriptor());
+    for (TestTensor& t : tensors) list.push_back(described(t));
     int64_t first = -1;
     must(talus_add_params(handle_, group, int64_t(list.size()), list.data(), &first));
-    for (TestTensor& t : tensors) t.index = first++;
+    for (TestTensor& t : tensors) t.index = first++, take_rows(t);
   }
   void bind_grad(const TestTensor& tensor, void* grad) {
-    must(talus_bind_grads(handle_, tensor.index, 1, &grad));
+    if (rows_only_)
+      by_rows_[tensor.index] = {grad, grad ? tensor.extent : 0};
+    else
+      must(talus_bind_grads(handle_, tensor.index, 1, &grad));
   }
 
-  void step() { must(talus_step(handle_, nullptr)); }
+  // A rule that takes rows alone is given all of them, each of one element.
+  static bool takes_rows_only(const std::string& algorithm) {
+    const char* const doc = talus_name_doc("row_gradients", algorithm.c_str());
+    return doc && std::string(doc) == "takes no others";
+  }
+  void bind_all_rows() {
+    for (const auto& [index, from] : by_rows_) {
+      for (int64_t i = int64_t(row_numbers_.size()); i < from.second; ++i)
+        row_numbers_.push_back(i);
+      talus_rows rows{};
+      rows.struct_size = sizeof rows;
+      rows.index_dtype = TALUS_I64;
+      rows.count = from.second;
+      rows.indices = row_numbers_.data();
+      rows.values = from.first;
+      must(talus_bind_rows(handle_, index, from.first ? &rows : nullptr));
+    }
+  }
+
+  void step() {
+    bind_all_rows();
+    must(talus_step(handle_, nullptr));
+  }
   void prepare() { must(talus_prepare(handle_, nullptr)); }
 
   int64_t steps(const TestTensor& tensor) const {
@@ -149,7 +181,19 @@ class Optimizer {
   }
 
  private:
+  talus_param described(TestTensor& tensor) const {
+    talus_param d = tensor.descriptor();
+    if (rows_only_) d.grad = nullptr;
+    return d;
+  }
+  void take_rows(const TestTensor& tensor) {
+    if (rows_only_ && tensor.has_grad) by_rows_[tensor.index] = {tensor.grad.data(), tensor.extent};
+  }
+
   talus_optimizer* handle_ = nullptr;
+  bool rows_only_ = false;
+  std::map<int64_t, std::pair<const void*, int64_t>> by_rows_;  // values and count, by parameter
+  std::vector<int64_t> row_numbers_;
   std::deque<Buffer> bound_;  // elements never move
 };
 

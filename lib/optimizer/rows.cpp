@@ -16,17 +16,23 @@ int64_t row_count(const Parameter& p) { return p.shape.empty() ? 0 : p.shape[0];
 
 int64_t row_length(const Parameter& p) { return p.count > 0 ? p.count / p.shape[0] : 0; }
 
+std::string rules_with_rows() {
+  std::string names;
+  for (const RuleInfo& rule : rules())
+    if (rule.rows.doc) names += (names.empty() ? "" : ", ") + std::string(rule.algorithms[0].name);
+  return names;
+}
+
 }  // namespace
 
 Status Optimizer::check_rows(int64_t param, const talus_rows& rows) const {
   const Parameter& p = model_.params[param];
   const Group& group = model_.group_of(param);
   const std::string at = where(param, p);
-  if (!group.rule().rows_conflict)
+  if (!group.rule().rows.doc)
     return failure(TALUS_E_UNSUPPORTED,
-                   "%s: %s takes no gradients of rows, expected talus_bind_grads, or one of "
-                   "sparse_adam, adagrad, sgd",
-                   at.c_str(), group.algorithm());
+                   "%s: %s takes no gradients of rows, expected talus_bind_grads, or one of: %s",
+                   at.c_str(), group.algorithm(), rules_with_rows().c_str());
   if (p.shape.empty())
     return failure(TALUS_E_UNSUPPORTED,
                    "%s is a scalar, expected a shape whose first extent counts rows", at.c_str());
@@ -119,7 +125,7 @@ Status Optimizer::check_gradients() const {
   for (const BoundRows& bound : row_gradients_) {
     const int64_t param = bound.rows.tensor;
     const Group& group = model_.group_of(param);
-    const char* const conflict = group.rule().rows_conflict(group.values());
+    const char* const conflict = group.rule().rows.conflict(group.values());
     if (conflict)
       return failure(TALUS_E_UNSUPPORTED, "%s: %s with a gradient of rows: %s",
                      where(param, model_.params[param]).c_str(), group.algorithm(), conflict);

@@ -118,7 +118,7 @@ Status Optimizer::check_dense(int64_t param, const void* grad) const {
     return failure(TALUS_E_ARGUMENT, "parameter %lld was removed, expected NULL for its gradient",
                    static_cast<long long>(param));
   const Group& group = model_.group_of(param);
-  if (!group.rule().rows_only) return {};
+  if (!group.rule().rows.only) return {};
   return failure(
       TALUS_E_UNSUPPORTED,
       "parameter %lld %s: %s takes gradients of rows only (talus_bind_rows), expected none; "

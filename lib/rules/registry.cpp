@@ -63,25 +63,20 @@ constexpr auto needs_total() -> bool (*)(const double*) {
 }
 
 template <class Rule>
-constexpr auto rows_conflict() -> const char* (*)(const double*) {
-  if constexpr (requires { Rule::rows_conflict; }) return Rule::rows_conflict;
-  return nullptr;
-}
-
-template <class Rule>
-constexpr bool rows_only() {
-  if constexpr (requires { Rule::kRowsOnly; }) return Rule::kRowsOnly;
-  return false;
+constexpr RowsInfo rows_info() {
+  if constexpr (requires { Rule::kRows; })
+    return {Rule::kRows, Rule::kRowsOnly, Rule::rows_conflict};
+  return {};
 }
 
 template <class Rule>
 constexpr RuleInfo rule_info() {
   static_assert(std::size(Rule::kHypers) <= kMaxHypers && std::size(Rule::kSlots) <= kMaxSlots);
-  return {Rule::kAlgorithms,     Rule::kHypers,
-          Rule::kSlots,          VariantTable<Rule, typename Rule::Variants>::kTable,
-          Rule::variant,         needs_total<Rule>(),
-          rows_conflict<Rule>(), rows_only<Rule>(),
-          Rule::conflict,        scalars_row<Rule>};
+  return {Rule::kAlgorithms, Rule::kHypers,
+          Rule::kSlots,      VariantTable<Rule, typename Rule::Variants>::kTable,
+          Rule::variant,     needs_total<Rule>(),
+          rows_info<Rule>(), Rule::conflict,
+          scalars_row<Rule>};
 }
 
 template <int... kIndex>

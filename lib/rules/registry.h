@@ -20,15 +20,21 @@ struct VariantInfo {
   std::span<const PassInfo> passes;
 };
 
+// Whether a rule takes gradients of rows.
+struct RowsInfo {
+  const char* doc = nullptr;  // when; NULL: never
+  bool only = false;          // it takes no dense ones
+  const char* (*conflict)(const double* h) = nullptr;
+};
+
 struct RuleInfo {
   std::span<const Algorithm> algorithms;
   std::span<const Hyper> hypers;
   std::span<const Slot> slots;
   std::span<const VariantInfo> variants;
   int (*variant)(const double* h);
-  bool (*needs_total)(const double* h);           // NULL: never
-  const char* (*rows_conflict)(const double* h);  // NULL: takes no gradients of rows
-  bool rows_only;
+  bool (*needs_total)(const double* h);  // NULL: never
+  RowsInfo rows;
   const char* (*conflict)(const double* h);
   void (*scalars)(const double* h, int64_t t, double* row);  // fills at most kMaxScalars
 };

@@ -9,7 +9,7 @@
 //   variant(h)           which of Variants the hyperparameters choose
 //   rows_conflict(h)     optional: NULL where the rule takes gradients of some rows of a tensor, which
 //                        it updates alone; else why not. Such a rule has one element pass a variant
-//   kRowsOnly            optional, true: it takes no dense gradients
+//   kRows, kRowsOnly     with it: when in words; true: it takes no dense gradients
 //   needs_total(h)       optional: whether folds read the sum of squares of all gradients (TotalFold)
 //   Variants             List of variants, each a List of 1 to 3 passes
 // and a pass has

@@ -60,6 +60,8 @@ struct Sgd {
             .weight_decay = h[weight_decay]};
   }
 
+  static constexpr const char* kRows = "with momentum 0 and weight_decay 0";
+  static constexpr bool kRowsOnly = false;
   static const char* rows_conflict(const double* h) {
     if (h[momentum] != 0) return "momentum would move rows that are not given, expected 0";
     if (h[weight_decay] != 0) return "weight_decay would move rows that are not given, expected 0";

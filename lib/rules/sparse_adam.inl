@@ -41,8 +41,9 @@ struct SparseAdam {
   }
 
   static const char* conflict(const double*) { return nullptr; }
-  static const char* rows_conflict(const double*) { return nullptr; }
+  static constexpr const char* kRows = "takes no others";
   static constexpr bool kRowsOnly = true;
+  static const char* rows_conflict(const double*) { return nullptr; }
   static int variant(const double*) { return 0; }
 
   struct Update : ElementPass {

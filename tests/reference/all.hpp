@@ -2,6 +2,7 @@
 #pragma once
 #include "tests/reference/adam.hpp"
 #include "tests/reference/sgd.hpp"
+#include "tests/reference/sparse_adam.hpp"
 
 namespace talus::reference {
 
@@ -9,6 +10,7 @@ inline const std::vector<Rule>& rules() {
   static const std::vector<Rule> all = {
       sgd_rule(),
       adam_rule(),
+      sparse_adam_rule(),
   };
   return all;
 }

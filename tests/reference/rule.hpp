@@ -29,6 +29,7 @@ struct Rule {
 
   // What is not as with most rules.
   bool sums = false;                         // of the whole tensor: one NaN reaches all elements
+  bool rows_only = false;                    // takes gradients of rows alone
   bool still_at_zero_lr = true;              // lr = 0 leaves p as it is
   std::vector<std::string> unfelt_states{};  // a NaN there does not reach p in one step
   std::map<std::string, std::string> aliases{};  // other spellings of hyperparameters
