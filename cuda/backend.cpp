@@ -114,11 +114,30 @@ int32_t is_capturing(void* context, void* stream, int32_t* out) {
   return status;
 }
 
-constexpr Backend kBackend = {
-    sizeof(Backend), kBackendAbi, TALUS_VERSION, "cuda",     last_error,    probe,     create,
-    destroy,         set_config,  allocate,      release,    check_pointer, copy,      is_capturing,
-    workspace_bytes, set_plan,    read_report,   set_column, set_rows,      fill_zero, measure,
-    begin,           run};
+constexpr Backend kBackend = {sizeof(Backend),
+                              kBackendAbi,
+                              TALUS_VERSION,
+                              "cuda",
+                              last_error,
+                              probe,
+                              create,
+                              destroy,
+                              set_config,
+                              allocate,
+                              release,
+                              check_pointer,
+                              copy,
+                              is_capturing,
+                              workspace_bytes,
+                              set_plan,
+                              read_report,
+                              set_row_gradients,
+                              set_column,
+                              set_rows,
+                              fill_zero,
+                              measure,
+                              begin,
+                              run};
 
 }  // namespace
 }  // namespace talus::cuda

@@ -1,6 +1,7 @@
 // One optimizer's share of a device: its plan there, the ring that uploads pass through, failures.
 #pragma once
 #include <memory>
+#include <vector>
 
 #include "plan.h"
 #include "ring.h"
@@ -17,6 +18,8 @@ struct Context {
   bool pools = false;  // the device allocates in stream order
   Ring ring;
   std::unique_ptr<Plan> plan;
+
+  std::vector<RowGradient> row_gradients;  // of the coming step
 
   double* norm = nullptr;          // pinned: where the device leaves the sum of squares
   cudaEvent_t measured = nullptr;  // behind the last norm that was not captured
@@ -64,7 +67,7 @@ int32_t refuse_capture(Context& x, cudaStream_t stream, const char* what);
 int32_t upload(Context& x, void* to, const void* data, size_t bytes, cudaStream_t stream,
                const char* what);
 
-// Parts of the table of functions, by file: memory.cpp, tables.cpp, launch.cpp.
+// Parts of the table of functions, by file: memory.cpp, tables.cpp, rows.cpp, launch.cpp.
 void* allocate(void* context, uint64_t bytes, uint64_t alignment, void* stream);
 void release(void* context, void* data, uint64_t bytes, void* stream);
 int32_t check_pointer(void* context, const void* data, uint64_t bytes);
@@ -75,6 +78,9 @@ uint64_t workspace_bytes(const PlanView* plan);
 int32_t set_plan(void* context, const PlanView* plan, void* workspace, void* stream);
 int32_t set_column(void* context, int32_t column, void* stream);
 int32_t set_rows(void* context, const Row* rows, int32_t count, void* stream);
+
+int32_t set_row_gradients(void* context, const RowGradient* list, int32_t count, bool checked,
+                          RowFault* fault, void* stream);
 
 int32_t measure(void* context, void* stream);
 int32_t read_report(void* context, Report* out, void* stream);

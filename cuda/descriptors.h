@@ -48,6 +48,17 @@ struct PassArgs {
   double gradient_factor;
 };
 
+// A gradient of some rows of one tensor.
+struct RowsArgs {
+  Tables tables;
+  const void* indices;
+  const void* values;
+  int64_t count, rows, row_length;
+  double gradient_factor;
+  uint32_t tensor;
+  uint32_t wide;  // 1: indices are int64, else int32
+};
+
 struct BeginArgs {
   Tables tables;
   uint32_t first_chunk;

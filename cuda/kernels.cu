@@ -6,6 +6,12 @@
 namespace talus::cuda {
 namespace {
 
+template <class Rule, class Pass, class T>
+constexpr RowsKernel rows_entry() {
+  if constexpr (requires { Rule::kRows; }) return rows_kernel<Rule, Pass, T>;
+  return nullptr;
+}
+
 template <class Rule, class Pass>
 constexpr PassEntry pass_entry() {
   if constexpr (Pass::kUseCount == 0)
@@ -23,7 +29,8 @@ constexpr PassEntry pass_entry() {
             nullptr,
             kThreads,
             0,
-            0};
+            0,
+            {rows_entry<Rule, Pass, float>(), rows_entry<Rule, Pass, double>()}};
 }
 
 template <class Rule, class Passes>
@@ -74,8 +81,10 @@ const CommonKernels& common_kernels() {
                                              0},
                                             total_kernel,
                                             norm_kernel,
+                                            {rows_norm_kernel<float>, rows_norm_kernel<double>},
                                             kThreads,
-                                            kFoldThreads};
+                                            kFoldThreads,
+                                            kRowThreads};
   return kCommon;
 }
 

@@ -32,6 +32,7 @@ namespace {
 #include "sum.inl"
 #include "fold.inl"
 #include "begin.inl"
+#include "rows.inl"
 #pragma pop_macro("TALUS_FN")
 
 }  // namespace

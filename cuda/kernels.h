@@ -9,6 +9,7 @@ namespace talus::cuda {
 
 using PassKernel = void (*)(PassArgs);
 using BeginKernel = void (*)(BeginArgs);
+using RowsKernel = void (*)(RowsArgs);
 using FoldKernel = void (*)(FoldArgs);
 
 struct PassEntry {
@@ -16,6 +17,7 @@ struct PassEntry {
   PassKernel mixed[2];  // any dtypes, by compute type is f64
   FoldKernel fold;      // NULL without sums
   int threads, sum_count, value_count;
+  RowsKernel rows[2] = {};  // by compute type is f64; NULL: the rule takes no gradients of rows
 
   PassKernel instance(bool is_f64, bool is_direct) const {
     return is_direct && !is_f64 ? direct : mixed[is_f64];
@@ -33,7 +35,8 @@ struct CommonKernels {
   BeginKernel begin[2];  // by compute type is f64
   PassEntry squares;     // of gradients: the norm's pass
   FoldKernel total, norm;
-  int begin_threads, fold_threads;
+  RowsKernel rows_squares[2];  // by compute type is f64
+  int begin_threads, fold_threads, row_threads;
 };
 const CommonKernels& common_kernels();
 

@@ -1,4 +1,5 @@
 // The launches of a step: one a kernel key and pass, and what follows sums.
+#include <algorithm>
 #include <cstring>
 
 #include "context.h"
@@ -30,6 +31,33 @@ int32_t launch(Context& x, void (*kernel)(Args), int64_t blocks, int threads, Ar
     if (const int32_t status_ = launch(__VA_ARGS__); status_ != TALUS_OK) return status_; \
   } while (false)
 
+constexpr int64_t kMostBlocks = INT32_MAX;
+
+RowsArgs rows_args(const Plan& plan, const RowGradient& rows, double gradient_factor) {
+  return {plan.tables(),   rows.indices,    rows.values,           rows.count,         rows.rows,
+          rows.row_length, gradient_factor, uint32_t(rows.tensor), uint32_t(rows.wide)};
+}
+
+// Of given values there are no more than the tensor has elements, where rows are different; sums of
+// tiles beyond them are 0, which leaves a total as it is.
+int32_t measure_rows(Context& x, const RowGradient& rows, cudaStream_t stream) {
+  Failures& failures = x.failures;
+  const Plan& plan = *x.plan;
+  const int64_t* const first = plan.view.tile_first + rows.tensor;
+  if (rows.count > rows.rows)
+    return failures.fail(TALUS_E_ARGUMENT, "%lld rows of a tensor of %lld cannot be different",
+                         static_cast<long long>(rows.count), static_cast<long long>(rows.rows));
+  TALUS_CALL(cudaMemsetAsync(plan.at.partials + first[0], 0,
+                             size_t(first[1] - first[0]) * sizeof(double), stream));
+  const int64_t tiles = (rows.count * rows.row_length + kTile - 1) / kTile;
+  const bool is_f64 = plan.view.table.column[kValue].dtype[rows.tensor] == Dtype::f64;
+  if (tiles > 0)
+    TALUS_LAUNCH(x, common_kernels().rows_squares[is_f64], std::min(tiles, kMostBlocks),
+                 common_kernels().row_threads, rows_args(plan, rows, 1), stream,
+                 "launch of the norm of rows");
+  return TALUS_OK;
+}
+
 }  // namespace
 
 // Partials by tile, totals by tensor, one sum, which goes to the host without a wait.
@@ -46,6 +74,8 @@ int32_t measure(void* context, void* stream_) {
     TALUS_LAUNCH(x, common.squares.instance(info.is_f64(), info.direct), info.chunk_count,
                  common.squares.threads, PassArgs{tables, info.first_chunk, 0, 1}, stream,
                  "launch of the gradient norm");
+  for (const RowGradient& rows : x.row_gradients)
+    if (const int32_t status = measure_rows(x, rows, stream); status != TALUS_OK) return status;
   const FoldArgs fold{tables, nullptr, 0, 0};
   if (tables.tensors > 0)
     TALUS_LAUNCH(x, common.total, tables.tensors, common.fold_threads, fold, stream,
@@ -100,6 +130,13 @@ int32_t run(void* context, int64_t launch_index, int32_t pass_index, double grad
   if (pass.direct) {
     TALUS_LAUNCH(x, pass.instance(info.is_f64(), info.direct), info.chunk_count, pass.threads, args,
                  stream, "launch of a pass");
+    x.step_under_way = true;
+  }
+  for (const RowGradient& rows : x.row_gradients) {
+    if (rows.launch != launch_index || rows.count == 0) continue;
+    TALUS_LAUNCH(x, pass.rows[info.is_f64()], std::min(rows.count, kMostBlocks),
+                 common_kernels().row_threads, rows_args(plan, rows, gradient_factor), stream,
+                 "launch of a pass over rows");
     x.step_under_way = true;
   }
   if (!pass.fold) return TALUS_OK;

@@ -168,6 +168,7 @@ TALUS_FN void for_each_piece(const PassArgs& args, Uniform<Rule, T>& u, F f) {
     const Piece piece = tables.pieces[p];
     const int32_t scalar_class = tables.members[piece.tensor].scalar_class;
     if (scalar_class == kIdle) continue;  // no gradient: the parameter is left out whole
+    if (!tables.columns[kGradient * tables.tensors + piece.tensor]) continue;  // one of some rows
     if constexpr (std::is_empty_v<typename Rule::template Scalars<T>>)
       u.gradient_factor = 1;  // the norm's: it comes before the rows of its step
     else if (scalar_class != loaded)

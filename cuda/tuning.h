@@ -9,6 +9,7 @@ namespace talus::cuda {
 inline constexpr int kThreads = 256;     // of an element pass
 inline constexpr int kSumThreads = 128;  // of a pass with sums: a warp a tile, 4 tiles are a chunk
 inline constexpr int kFoldThreads = 256;
+inline constexpr int kRowThreads = 32;  // a row of an embedding is about as long
 
 #if defined(__CUDA_ARCH__)
 inline constexpr int kArch = __CUDA_ARCH__;

@@ -58,7 +58,7 @@ struct Shape {
 class DeviceRun {
  public:
   DeviceRun(const HyperSet& set, const std::vector<Shape>& shapes, int32_t device = 0)
-      : host(set.algorithm, set.values) {
+      : host(set.algorithm, set.values), rows_only_(Optimizer::takes_rows_only(set.algorithm)) {
     must(talus_create(set.algorithm.c_str(), TALUS_CUDA, device, &opt));
     for (const auto& [name, value] : set.values)
       must(talus_set(opt, TALUS_ALL, name.c_str(), value));
@@ -75,7 +75,7 @@ class DeviceRun {
     grads.emplace_back(t.grad, shape.grad_skew);
     talus_param d = t.descriptor();
     d.data = params.back().data();
-    d.grad = grads.back().data();
+    d.grad = rows_only_ ? nullptr : grads.back().data();
     must(talus_add_params(opt, 0, 1, &d, nullptr));
     host.add(t);
   }
@@ -91,7 +91,11 @@ class DeviceRun {
     host.set(name, value);
     must(talus_set(opt, TALUS_ALL, name.c_str(), value));
   }
-  void step_device(cudaStream_t stream = nullptr) { must(talus_step(opt, stream)); }
+  void step_device(cudaStream_t stream = nullptr) {
+    if (rows_only_)
+      for (size_t k = 0; k < tensors.size(); ++k) bind_all_rows(k);
+    must(talus_step(opt, stream));
+  }
   void step_both(cudaStream_t stream = nullptr) {
     step_device(stream);
     host.step();
@@ -130,6 +134,26 @@ class DeviceRun {
   std::deque<DeviceCopy> params, grads;
 
  private:
+  // Of a rule that takes rows alone: all of them, each of one element.
+  void bind_all_rows(size_t k) {
+    const int64_t n = tensors[k].extent;
+    if (all_rows_.size() <= k) {
+      Buffer numbers(TALUS_F64, n);  // any 8 bytes an element
+      for (int64_t i = 0; i < n; ++i) static_cast<int64_t*>(numbers.data())[i] = i;
+      all_rows_.emplace_back(numbers, 0);
+    }
+    talus_rows rows{};
+    rows.struct_size = sizeof rows;
+    rows.index_dtype = TALUS_I64;
+    rows.count = n;
+    rows.indices = all_rows_[k].data();
+    rows.values = grads[k].data();
+    must(talus_bind_rows(opt, int64_t(k), &rows));
+  }
+
+  bool rows_only_;
+  std::deque<DeviceCopy> all_rows_;
+
   std::string state_difference(size_t k) {
     const TestTensor& t = tensors[k];
     int64_t steps = -1;

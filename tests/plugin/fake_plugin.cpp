@@ -298,6 +298,12 @@ int32_t measure(void* context, void* stream) {
   return queue(x, stream, [](Context* c) { return cpu().measure(c->cpu, nullptr); });
 }
 
+int32_t set_row_gradients(void* context, const RowGradient* list, int32_t count, bool checked,
+                          RowFault* fault, void* stream) {
+  ENTER(stream);
+  return cpu().set_row_gradients(x->cpu, list, count, checked, fault, nullptr);
+}
+
 int32_t begin(void* context, const BeginRow* rows, int32_t count, void* stream) {
   ENTER(stream);
   const std::vector<BeginRow> kept(rows, rows + count);
@@ -330,6 +336,7 @@ Backend make_table() {
   t.workspace_bytes = workspace_bytes;
   t.set_plan = set_plan;
   t.read_report = read_report;
+  t.set_row_gradients = set_row_gradients;
   t.set_column = set_column;
   t.set_rows = set_rows;
   t.fill_zero = fill_zero;
