@@ -120,8 +120,8 @@ class Workshop:
                 continue
             if ",code=sm_" in word:  # the emulator reads PTX alone
                 continue
-            word = word.replace(relative, self.copy).replace(SOURCE, self.copy)
-            out.append(change(made if word == output else word))
+            source = word.replace(relative, self.copy).replace(SOURCE, self.copy)
+            out.append(change(made if word == output else source))
         subprocess.run(out, cwd=self.build, check=True)
         return made
 
