@@ -1,6 +1,6 @@
 // Includes all rules and numbers them in that order: RuleAt<0>::Type, ... RuleAt<kRuleCount - 1>.
-// No include guard: once per lane, and once for the host in registry.cpp. A program may bring rules
-// of its own by naming a file that includes all.inl and them in TALUS_RULE_FILE (tests do).
+// No include guard: once per lane, and once for the host in registry.cpp. TALUS_RULE_FILE may name a
+// file with other rules in place of these (tests do).
 template <int kIndex>
 struct RuleAt;
 

@@ -87,6 +87,13 @@ class DeviceRun {
       grads[k].send(tensors[k].grad);
     }
   }
+  // The gradient of a tensor on both sides, or NULL in its place.
+  void bind_grad(size_t k, bool there) {
+    TestTensor& t = tensors[k];
+    host.bind_grad(t, there ? t.grad.data() : nullptr);
+    void* grad = there ? grads[k].data() : nullptr;
+    must(talus_bind_grads(opt, int64_t(k), 1, &grad));
+  }
   void set_both(const std::string& name, double value) {
     host.set(name, value);
     must(talus_set(opt, TALUS_ALL, name.c_str(), value));
@@ -180,6 +187,30 @@ struct Stream {
   ~Stream() { (void)cudaStreamDestroy(handle); }
   Stream(const Stream&) = delete;
   operator cudaStream_t() const { return handle; }
+};
+
+// What `call` puts on a stream, as a graph.
+struct Graph {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+
+  template <class Call>
+  Graph(cudaStream_t stream, Call call) {
+    must_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    call();
+    must_cuda(cudaStreamEndCapture(stream, &graph));
+    must_cuda(cudaGraphInstantiate(&exec, graph, 0));
+  }
+  ~Graph() {
+    (void)cudaGraphExecDestroy(exec);
+    (void)cudaGraphDestroy(graph);
+  }
+  Graph(const Graph&) = delete;
+  size_t node_count() const {
+    size_t count = 0;
+    must_cuda(cudaGraphGetNodes(graph, nullptr, &count));
+    return count;
+  }
 };
 
 }  // namespace talus::test

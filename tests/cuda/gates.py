@@ -2,20 +2,29 @@
 
     gates.py ptx FILE                16-byte accesses, no generic ones, no contraction, no local memory,
                                      no flush to zero, no approximation, no float atomics
-    gates.py ptxas NVCC FILE LIMIT ARCH...
-                                     the PTX in FILE assembled for each ARCH: no stack, no spills, at
-                                     most LIMIT registers where a kernel has no launch bound of its own
+    gates.py code LIBRARY            the machine code in it, for each architecture: no stack, so no
+                                     spills, and no more registers than CEILINGS
+    gates.py sizes NVCC ROOT ARCH... the same of the kernels in the sources at ROOT, compiled for each
+                                     ARCH (90; ptx90 is PTX): seconds, KB, most registers of each
     gates.py exports LIBRARY         one exported symbol; no RUNPATH; no CUDA library is needed
     gates.py --self-test             breaks each rule once
 """
 
+import os
 import re
 import subprocess
 import sys
 import tempfile
+import time
+
+import machine_code
 
 ENTRY = "talus_backend_entry_v1"
-REGISTERS = 65536  # of a multiprocessor
+# What a thread of each kind of kernel may have: what cuda/tuning.h leaves it. 80: 3 blocks of 256 on a
+# multiprocessor, 128: 2 of them, or 4 of 128. Nobody trains in f64 for its speed.
+CEILINGS = {"all f32": 80, "mixed dtypes": 128, "f64": 255, "sums": 128, "other": 64}
+# nvcc's arguments, for sizes alone: the build's are in cuda/meson.build.
+COMPILE = ("-std=c++20", "-O3", "-fmad=false", "-ftz=false", "-prec-div=true", "-prec-sqrt=true")
 
 # What no kernel may contain.
 FORBIDDEN = (
@@ -58,33 +67,39 @@ def ptx_faults(ptx):
             yield f"{name}: no access of 16 bytes"
 
 
-def ptxas_faults(arch, log, limit, ptx):
-    """`log`: what `ptxas -v` says."""
-    blocks = re.split(r"Function properties for ", log)[1:]
-    if not blocks:
-        yield f"{arch}: ptxas reports no kernel"
-    bounds = dict(launch_limits(ptx))
-    for block in blocks:
+def kind_of(name):
+    """Of a kernel, by its mangled name: which instance of which template."""
+    found = re.search(r"(update|sum)_kernelI.*([fd])Lb([01])EEEv", name)
+    if not found:
+        return "other"
+    if found[1] == "sum":
+        return "sums"
+    return "f64" if found[2] == "d" else "all f32" if found[3] == "1" else "mixed dtypes"
+
+
+def code_faults(arch, kernels):
+    """`kernels`: {name: (registers, stack bytes)}; what has no registers of its own is a subroutine."""
+    if not any(registers for registers, _ in kernels.values()):
+        yield f"{arch}: no kernel"
+    for name, (registers, stack) in kernels.items():
+        ceiling = CEILINGS[kind_of(name)]
+        if stack != 0:
+            yield f"{arch} {name}: {stack} bytes of stack"
+        if (registers or 0) > ceiling:
+            yield f"{arch} {name}: {registers} registers, ceiling {ceiling}"
+
+
+def log_faults(arch, log, kernels):
+    """`log`: what `ptxas -v` says, held against what was read from its code."""
+    for block in re.split(r"Function properties for ", log)[1:]:
         name = block.split("\n", 1)[0].strip()
         stack, stores, loads = re.search(
             r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", block).groups()
-        used = int(re.search(r"Used (\d+) registers", block)[1])
-        ceiling = bounds.get(name) or limit
-        print(f"{arch} {used:3d} of {ceiling:3d} registers  {name}")
-        if (stack, stores, loads) != ("0", "0", "0"):
-            yield f"{arch} {name}: stack {stack}, spills {stores} and {loads} bytes"
-        if used > ceiling:
-            yield f"{arch} {name}: {used} registers, ceiling {ceiling}"
-
-
-def launch_limits(ptx):
-    """What the launch bounds of a kernel leave a thread: (name, registers)."""
-    for name, body in kernels(ptx):
-        head = body.split("{", 1)[0]
-        threads = re.search(r"\.maxntid\s+(\d+)", head)
-        blocks = re.search(r"\.minnctapersm\s+(\d+)", head)
-        if threads and blocks:
-            yield name, REGISTERS // (int(threads[1]) * int(blocks[1])) // 8 * 8
+        used = re.search(r"Used (\d+) registers", block)
+        if (stores, loads) != ("0", "0"):
+            yield f"{arch} {name}: spills {stores} and {loads} bytes"
+        if used and kernels.get(name) != [int(used[1]), int(stack)]:
+            yield f"{arch} {name}: {used[1]} registers, {stack} stack; read: {kernels.get(name)}"
 
 
 def export_faults(symbols, dynamic):
@@ -106,15 +121,50 @@ def gate_ptx(path):
         return list(ptx_faults(file.read()))
 
 
-def gate_ptxas(nvcc, path, limit, *archs):
-    with open(path, encoding="utf-8") as file:
-        ptx = file.read()
-    faults = []
+def judge(arch, kernels):
+    """Prints what was found in the code for an architecture, and returns the faults."""
+    for name, (registers, _) in kernels.items():
+        if registers:
+            print(f"{arch} {registers:3d} of {CEILINGS[kind_of(name)]:3d} registers  {name}")
+    return list(code_faults(arch, kernels))
+
+
+def gate_code(library):
+    """Every architecture in it."""
+    codes, faults = {}, []
+    for kind, arch, _, part in machine_code.parts(machine_code.read(library)):
+        if kind == machine_code.ELF:
+            codes.setdefault(arch, {}).update(machine_code.kernels(part))
+    for arch, kernels in codes.items():
+        faults += judge(f"sm_{arch}", kernels)
+    return faults if codes else ["no machine code in this library"]
+
+
+def compile_for(arch, command, out):
+    """(faults, summary) of the kernels for one ARCH; the file `out` has them then."""
+    if arch.startswith("ptx"):
+        subprocess.run([*command, "-ptx", f"-arch=compute_{arch[3:]}", "-o", out], check=True)
+        return gate_ptx(out), ""
+    log = subprocess.run([*command, "-cubin", f"-arch=sm_{arch}", "-Xptxas", "-v", "-o", out],
+                         check=True, stderr=subprocess.PIPE, text=True).stderr
+    kernels = machine_code.kernels(machine_code.read(out))
+    most = max((registers or 0 for registers, _ in kernels.values()), default=0)
+    return (judge(f"sm_{arch}", kernels) + list(log_faults(f"sm_{arch}", log, kernels)),
+            f", {most} registers at most")
+
+
+def gate_sizes(nvcc, root, *archs):
+    command = [nvcc, *COMPILE, "-I", root, "-I", os.path.join(root, "include"),
+               os.path.join(root, "cuda/kernels.cu")]
+    faults, rows = [], []
     for arch in archs:
-        with tempfile.NamedTemporaryFile(suffix=".cubin") as cubin:
-            done = subprocess.run([nvcc, "-cubin", f"-arch=sm_{arch}", "-Xptxas", "-v",
-                                   "-o", cubin.name, path], capture_output=True, text=True)
-        faults += [done.stderr] if done.returncode else ptxas_faults(arch, done.stderr, int(limit), ptx)
+        with tempfile.TemporaryDirectory() as folder:
+            out, start = os.path.join(folder, "out"), time.monotonic()
+            found, summary = compile_for(arch, command, out)
+            faults += found
+            rows.append(f"{arch}: {time.monotonic() - start:.1f} s, "
+                        f"{os.path.getsize(out) / 1000:.0f} KB{summary}")
+    print("\n".join(rows))
     return faults
 
 
@@ -147,12 +197,20 @@ BAD_PTX = (
     ("ld.shared.f64", "ld.local.f64", "local memory"),
     ("ret; }\n.visible", "call f; ret; }\n.visible", "call of a function"),
 )
-GOOD_LOG = """ptxas info    : Function properties for update_kernel
+DIRECT, MIXED, WIDE_KERNEL, SUMS = (
+    "update_kernelI1RfLb1EEEv", "update_kernelI1RfLb0EEEv", "update_kernelI1RdLb0EEEv",
+    "sum_kernelI1RfLb1EEEv")
+GOOD_CODE = {DIRECT: [80, 0], MIXED: [128, 0], WIDE_KERNEL: [255, 0], SUMS: [128, 0],
+             "fold_kernel": [64, 0], "division": [None, 0]}
+BAD_CODE = ((DIRECT, [81, 0], "81 registers, ceiling 80"), (MIXED, [136, 0], "ceiling 128"),
+            (SUMS, [136, 0], "ceiling 128"), ("fold_kernel", [72, 0], "ceiling 64"),
+            (DIRECT, [64, 8], "8 bytes of stack"), ("division", [None, 16], "16 bytes of stack"))
+GOOD_LOG = f"""ptxas info    : Function properties for {DIRECT}
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
-ptxas info    : Used 64 registers, used 1 barriers
+ptxas info    : Used 80 registers, used 1 barriers
 """
-BAD_LOG = (("0 bytes stack", "8 bytes stack", "stack 8"), ("0 bytes spill st", "4 bytes spill st", "spills 4"),
-           ("Used 64", "Used 72", "72 registers, ceiling 64"), (GOOD_LOG, "", "no kernel"))
+BAD_LOG = (("0 bytes spill st", "4 bytes spill st", "spills 4"), ("Used 80", "Used 72", "read: [80, 0]"),
+           ("0 bytes stack", "8 bytes stack", "8 stack"))
 GOOD_SYMBOLS = f"0000 T _init\n0001 T {ENTRY}\n"
 GOOD_DYNAMIC = " 0x01 (NEEDED) Shared library: [libc.so.6]\n"
 
@@ -171,9 +229,13 @@ def self_test():
     narrow = re.sub(r"\.v4\.f32 \{|\.v4(?=\.f32)", ".f32 {", GOOD_PTX)
     expect(ptx_faults(narrow), "no access of 16 bytes", "narrow PTX")
     expect(ptx_faults(""), "no kernel", "no PTX")
-    expect(ptxas_faults("90", GOOD_LOG, 40, GOOD_PTX), None, "sound ptxas")
+    expect(code_faults("90", GOOD_CODE), None, "sound code")
+    for name, numbers, text in BAD_CODE:
+        expect(code_faults("90", {**GOOD_CODE, name: numbers}), text, f"{name} {numbers}")
+    expect(code_faults("90", {"division": [None, 0]}), "no kernel", "no code")
+    expect(log_faults("90", GOOD_LOG, GOOD_CODE), None, "sound ptxas")
     for old, new, text in BAD_LOG:
-        expect(ptxas_faults("90", GOOD_LOG.replace(old, new), 255, GOOD_PTX), text, new)
+        expect(log_faults("90", GOOD_LOG.replace(old, new), GOOD_CODE), text, new)
     expect(export_faults(GOOD_SYMBOLS, GOOD_DYNAMIC), None, "sound library")
     expect(export_faults(GOOD_SYMBOLS + "0002 W _ZNSt6vector\n", ""), "exports 2", "second symbol")
     expect(export_faults("", ""), "exports 0", "no symbol")
@@ -186,7 +248,7 @@ def self_test():
 def main(arguments):
     if arguments == ["--self-test"]:
         return self_test()
-    gates = {"ptx": gate_ptx, "ptxas": gate_ptxas, "exports": gate_exports}
+    gates = {"ptx": gate_ptx, "code": gate_code, "sizes": gate_sizes, "exports": gate_exports}
     if len(arguments) < 2 or arguments[0] not in gates:
         print(__doc__)
         return 2

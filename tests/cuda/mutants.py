@@ -18,14 +18,16 @@ COPIED = ("cuda", "include", "lib", "tests")
 
 SHIM_KERNELS = "tests/cuda/libtalus_cuda_shim.so.p/emu_shim_kernels.cpp.o"
 PTX_KERNELS = "cuda/libtalus_cuda_kernels.a.p/kernels.cu.o"
+TRIAL_KERNELS = "tests/cuda/libtalus_cuda_trial_kernels.a.p/.._.._cuda_kernels.cu.o"
 HOST = "cuda/libtalus_cuda_host.a.p/{}.o"
 
 # How a kind is built and tested: the objects made anew, the plugin they go into, the test. A kind
 # without a plugin is a gate on the text that its object is.
-SHIM, PTX, CALLS, GATE = "shim", "ptx", "calls", "gate"
+SHIM, PTX, TRIAL, CALLS, GATE = "shim", "ptx", "trial", "calls", "gate"
 KINDS = {
     SHIM: ("tests/cuda/libtalus_cuda_shim.so", "tests/cuda/test_plugin_bits_shim"),
     PTX: ("cuda/libtalus_cuda_emu.so", "tests/cuda/test_plugin_bits"),
+    TRIAL: ("tests/cuda/libtalus_cuda_trial.so", "tests/cuda/test_trial_bits"),
     CALLS: ("cuda/libtalus_cuda_emu.so", "tests/cuda/test_plugin_calls"),
     GATE: (None, None),
 }
@@ -44,12 +46,17 @@ def kernel(name, file, old, new):
     return Mutant(name, SHIM, [SHIM_KERNELS], "cuda/" + file, old, new)
 
 
+def trial(name, file, old, new):
+    return Mutant(name, TRIAL, [TRIAL_KERNELS], "cuda/" + file, old, new)
+
+
 def host(name, file, old, new):
     return Mutant(name, CALLS, [HOST.format(file)], "cuda/" + file, old, new)
 
 
 SOUND = (Mutant("sound kernels by the host's compiler", SHIM, [SHIM_KERNELS], None, "", ""),
          Mutant("sound kernels in PTX", PTX, [PTX_KERNELS], None, "", ""),
+         Mutant("sound kernels of the trial rule", TRIAL, [TRIAL_KERNELS], None, "", ""),
          Mutant("sound launcher", CALLS, [HOST.format("ring.cpp")], None, "", ""),
          Mutant("sound text of PTX", GATE, [GATE_TEXT], None, "", ""))
 MUTANTS = (
@@ -64,6 +71,16 @@ MUTANTS = (
            "if (scalar_class == kIdle) continue;", "if (scalar_class == kIdle) scalar_class;"),
     kernel("the scalars of the class before", "pass.inl", "if (scalar_class != loaded)",
            "if (loaded == kIdle)"),
+    trial("a fold over the tiles of another tensor", "fold.inl",
+          "tables.partials + k * stride + first", "tables.partials + k * stride"),
+    trial("a fold without its last tile", "fold.inl",
+          "tables.tile_first[tensor + 1] - first;\n  const uint64_t stride",
+          "tables.tile_first[tensor + 1] - first - (tables.tile_first[tensor + 1] > first);\n"
+          "  const uint64_t stride"),
+    trial("the part values of another tensor", "pass.inl",
+          "int64_t(piece.tensor) * kMaxPartValues", "0 * kMaxPartValues"),
+    trial("a tensor slot that keeps its first value", "fold.inl",
+          "if (data[k]) store_scalar", "if (data[k] && sums[0] < 0) store_scalar"),
     Mutant("multiplications and additions are contracted", PTX, [PTX_KERNELS], None,
            "-fmad=false", "-fmad=true"),
     Mutant("contraction shows in the text", GATE, [GATE_TEXT], None, "-fmad=false", "-fmad=true"),
@@ -103,8 +120,8 @@ class Workshop:
                 continue
             if ",code=sm_" in word:  # the emulator reads PTX alone
                 continue
-            word = word.replace(relative, self.copy).replace(SOURCE, self.copy)
-            out.append(change(made if word == output else word))
+            source = word.replace(relative, self.copy).replace(SOURCE, self.copy)
+            out.append(change(made if word == output else source))
         subprocess.run(out, cwd=self.build, check=True)
         return made
 

@@ -80,19 +80,13 @@ TEST_CASE("cuda bits: infinities, NaN, zeros and subnormals in gradients and par
 TEST_CASE("cuda bits: gradients that come and go, parameters that come later, one without any") {
   const Fresh fresh;
   DeviceRun run({"adamw", "", {}}, {{kF32, 100, 0, 0}, {kF32, 50, 1, 0}, {kF64, 20, 0, 0}});
-  const auto bind = [&](int64_t k, bool there) {
-    TestTensor& t = run.tensors[size_t(k)];
-    run.host.bind_grad(t, there ? t.grad.data() : nullptr);
-    void* grad = there ? run.grads[size_t(k)].data() : nullptr;
-    must(talus_bind_grads(run.opt, k, 1, &grad));
-  };
   run.step_both();
-  bind(1, false);
+  run.bind_grad(1, false);
   run.step_both();
   REQUIRE(run.difference_from_host() == "");
   run.add({kF32, 4097, 0, 0});
-  bind(0, false);
-  bind(1, true);
+  run.bind_grad(0, false);
+  run.bind_grad(1, true);
   run.step_both();
   run.step_both();
   REQUIRE(run.difference_from_host() == "");

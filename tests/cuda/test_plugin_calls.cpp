@@ -12,16 +12,6 @@ std::vector<Shape> many(int64_t tensors, int64_t n) {
   return std::vector<Shape>(size_t(tensors), Shape{kF32, n, 0, 0});
 }
 
-// Calls of the log from `from` on that a steady step may not make.
-std::string forbidden(size_t from) {
-  for (size_t i = from; i < emu_log_size(); ++i) {
-    const emu_record r = emu_log_at(i);
-    for (const int kind : {EMU_SYNC, EMU_ALLOCATE, EMU_RELEASE, EMU_COPY_PAGEABLE})
-      if (r.kind == kind) return r.call;
-  }
-  return "";
-}
-
 // All work of the log from `from` on went to that stream.
 bool all_on(cudaStream_t stream, size_t from) {
   for (size_t i = from; i < emu_log_size(); ++i) {
@@ -31,29 +21,6 @@ bool all_on(cudaStream_t stream, size_t from) {
   }
   return true;
 }
-
-struct Graph {
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t exec = nullptr;
-
-  template <class Call>
-  Graph(cudaStream_t stream, Call call) {
-    must_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    call();
-    must_cuda(cudaStreamEndCapture(stream, &graph));
-    must_cuda(cudaGraphInstantiate(&exec, graph, 0));
-  }
-  ~Graph() {
-    (void)cudaGraphExecDestroy(exec);
-    (void)cudaGraphDestroy(graph);
-  }
-  Graph(const Graph&) = delete;
-  size_t node_count() const {
-    size_t count = 0;
-    must_cuda(cudaGraphGetNodes(graph, nullptr, &count));
-    return count;
-  }
-};
 
 }  // namespace
 

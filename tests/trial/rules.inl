@@ -1,8 +1,7 @@
-// The library's rules and one more that uses every part of the mechanism of lib/rules/rule.h which
-// they do not: three passes, sums of each kind, folds, tensor slots, part values, and slots that
-// start from a hyperparameter or from the parameter. test_passes.cpp states it in plain loops.
-#include "lib/rules/all.inl"
-
+// A rule for tests, in place of the library's: it uses every part of the mechanism of
+// lib/rules/rule.h, such as three passes, sums of each kind, folds, tensor slots, part values, and
+// slots that start from a hyperparameter or from the parameter. tests/test_passes.cpp states it in
+// plain loops, tests/cuda/test_trial_bits.cpp runs it on a device.
 struct Trial {
   enum { lr, beta, pull, start, maximize };
   static constexpr Hyper kHypers[] = {

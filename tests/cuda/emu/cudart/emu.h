@@ -52,6 +52,7 @@ int emu_failures(void); /* how many of these have happened since emu_reset */
 void emu_defer(int on);
 void emu_run_all(void);
 void emu_shuffle(uint64_t seed); /* not 0: kernels draw the order of their blocks and warps */
+void emu_check_races(int on);    /* in global memory too, of kernels in PTX: several times slower */
 
 void emu_set_devices(int count, int driver_version, int count_error);
 void emu_set_memory(size_t bytes); /* of each device; more is error 2 */

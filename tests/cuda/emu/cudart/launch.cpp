@@ -72,6 +72,7 @@ void run_kernel(const ptx::Kernel& kernel, int device, unsigned grid, unsigned b
     for (size_t i = 0; i < arguments.size(); ++i)
       machine.set_argument(i, arguments[i].data(), arguments[i].size());
     machine.shuffle_order(runtime().shuffle);
+    if (runtime().checks_races) machine.check_global_races();
     machine.launch(grid, block);
   } catch (const ptx::Fault& f) {
     set_fault(f);

@@ -154,6 +154,7 @@ void emu_reset(void) {
   r.fault.clear();
   r.defer = false;
   r.shuffle = 0;
+  r.checks_races = false;
   r.current = 0;
   r.memory_limit = size_t(8) << 30;
   emu_set_devices(1, 13000, cudaSuccess);
@@ -191,6 +192,10 @@ void emu_run_all(void) {
 void emu_shuffle(uint64_t seed) {
   EMU_LOCK;
   runtime().shuffle = seed;
+}
+void emu_check_races(int on) {
+  EMU_LOCK;
+  runtime().checks_races = on;
 }
 void emu_set_devices(int count, int driver_version, int count_error) {
   EMU_LOCK;

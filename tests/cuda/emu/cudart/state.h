@@ -104,6 +104,7 @@ struct Runtime {
   std::map<const void*, HostKernel> host_kernels;
   bool defer = false;
   uint64_t shuffle = 0;
+  bool checks_races = false;
 };
 
 Runtime& runtime();
