@@ -12,13 +12,13 @@ int32_t check_rows(Context& x, const RowGradient& rows, RowFault* fault, cudaStr
                    bool* found) {
   TALUS_ENTER(x);
   *found = true;
-  std::vector<char> memory(size_t(rows.count) * (rows.wide ? 8 : 4));
-  if (memory.empty()) return TALUS_OK;
-  TALUS_CALL(
-      cudaMemcpyAsync(memory.data(), rows.indices, memory.size(), cudaMemcpyDeviceToHost, stream));
+  if (rows.count == 0) return TALUS_OK;
+  const size_t bytes = size_t(rows.count) * (rows.wide ? 8 : 4);
+  const std::unique_ptr<char[]> memory(new char[bytes]);
+  TALUS_CALL(cudaMemcpyAsync(memory.get(), rows.indices, bytes, cudaMemcpyDeviceToHost, stream));
   TALUS_CALL(cudaStreamSynchronize(stream));
   RowGradient here = rows;
-  here.indices = memory.data();
+  here.indices = memory.get();
   std::unordered_set<int64_t> seen;
   for (int64_t j = 0; j < rows.count && *found; ++j) {
     const int64_t row = here.index(j);

@@ -96,7 +96,7 @@ class Table {
 
 // `count` different rows of `rows`, in no order.
 std::vector<int64_t> some_rows(int64_t rows, size_t count, uint64_t seed) {
-  std::vector<int64_t> all(size_t(rows));
+  std::vector<int64_t> all(static_cast<size_t>(rows));
   std::iota(all.begin(), all.end(), 0);
   for (size_t j = 0; j < count; ++j)
     std::swap(all[j], all[j + draw(seed, 1, int64_t(j)) % (all.size() - j)]);
