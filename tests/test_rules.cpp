@@ -33,7 +33,7 @@ constexpr double kStateOfTippedUlps = 32768;
 Bounds bounds_of(const RuleRun& run) {
   if (run.mix.param == TALUS_F64) return {0, 0};
   const reference::Hypers h = reference::hypers(run.set.algorithm, run.set.values);
-  const bool decays = h.at("weight_decay") != 0;
+  const bool decays = h.count("weight_decay") && h.at("weight_decay") != 0;
   const bool decouples = h.count("decoupled_weight_decay") && h.at("decoupled_weight_decay") != 0;
   const bool narrow = run.mix.param != TALUS_F32 && !run.mix.has_master();
   const auto at_least = [&](double value, double state) {
