@@ -2,6 +2,7 @@
 #pragma once
 #include "tests/reference/adam.hpp"
 #include "tests/reference/rmsprop.hpp"
+#include "tests/reference/rprop.hpp"
 #include "tests/reference/sgd.hpp"
 
 namespace talus::reference {
@@ -11,6 +12,7 @@ inline const std::vector<Rule>& rules() {
       sgd_rule(),
       adam_rule(),
       rmsprop_rule(),
+      rprop_rule(),
   };
   return all;
 }
