@@ -2,5 +2,6 @@
 // are internal, the C ABI addresses rules by name.
 #include "lib/rules/adam.inl"
 #include "lib/rules/sgd.inl"
+#include "lib/rules/lion.inl"
 #include "lib/rules/rmsprop.inl"
 #include "lib/rules/rprop.inl"

@@ -1,6 +1,7 @@
 // The references by algorithm name: one line a rule.
 #pragma once
 #include "tests/reference/adam.hpp"
+#include "tests/reference/lion.hpp"
 #include "tests/reference/rmsprop.hpp"
 #include "tests/reference/rprop.hpp"
 #include "tests/reference/sgd.hpp"
@@ -11,6 +12,7 @@ inline const std::vector<Rule>& rules() {
   static const std::vector<Rule> all = {
       sgd_rule(),
       adam_rule(),
+      lion_rule(),
       rmsprop_rule(),
       rprop_rule(),
   };
