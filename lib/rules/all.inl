@@ -3,3 +3,6 @@
 #include "lib/rules/adam.inl"
 #include "lib/rules/sgd.inl"
 #include "lib/rules/sparse_adam.inl"
+#include "lib/rules/lion.inl"
+#include "lib/rules/rmsprop.inl"
+#include "lib/rules/rprop.inl"

@@ -16,6 +16,30 @@ TALUS_FN V maximum(V a, V b) {
   return select(a != a, a, larger);
 }
 
+// The smaller one; NaN if either is.
+template <class V>
+TALUS_FN V minimum(V a, V b) {
+  const V smaller = select(b >= a, a, b);
+  return select(a != a, a, smaller);
+}
+
+// 1 or -1; zeros and NaN are themselves.
+template <class V>
+TALUS_FN V sgn(V x) {
+  const V zero(0);
+  return select(x > zero, V(1), select(zero > x, V(-1), x));
+}
+
+// `same` where a and b are both above or both below zero, `opposite` where one is above and the other
+// below, else `other`, as where one is NaN. Signs are compared: a product may underflow.
+template <class V>
+TALUS_FN V by_signs(V a, V b, V same, V opposite, V other) {
+  const V zero(0);
+  const V above = select(b > zero, same, select(zero > b, opposite, other));
+  const V below = select(zero > b, same, select(b > zero, opposite, other));
+  return select(a > zero, above, select(zero > a, below, other));
+}
+
 // One term into a sum, and two partials of it.
 template <Sum kSum, class V>
 TALUS_FN V add_term(V lane, V x) {

@@ -1,6 +1,9 @@
 // The references by algorithm name: one line a rule.
 #pragma once
 #include "tests/reference/adam.hpp"
+#include "tests/reference/lion.hpp"
+#include "tests/reference/rmsprop.hpp"
+#include "tests/reference/rprop.hpp"
 #include "tests/reference/sgd.hpp"
 #include "tests/reference/sparse_adam.hpp"
 
@@ -11,6 +14,9 @@ inline const std::vector<Rule>& rules() {
       sgd_rule(),
       adam_rule(),
       sparse_adam_rule(),
+      lion_rule(),
+      rmsprop_rule(),
+      rprop_rule(),
   };
   return all;
 }
