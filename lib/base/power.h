@@ -1,5 +1,5 @@
-// Integer powers and bias corrections of the host scalars, to the last bit on every machine:
-// double-double arithmetic, no pow of a C library.
+// Powers and bias corrections of the host scalars, to the last bit on every machine: double-double
+// arithmetic, no pow of a C library.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -29,6 +29,10 @@ inline DoubleDouble power(double base, int64_t n) {
   }
   return result;
 }
+
+// base^exponent for base >= 0 and a finite exponent, rounded once: the nearest double, unless the
+// power lies within 2^-39 of an ulp of the middle between two. 0^0 is 1; NaN for other bases.
+double host_pow(double base, double exponent);
 
 // 1 - beta^t, rounded once. 1 - high is not exact below 1/2: its error is taken along.
 inline double bias_correction(double beta, int64_t t) {

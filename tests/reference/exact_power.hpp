@@ -1,5 +1,6 @@
 // 1 - beta^t, rounded once: exact rational arithmetic on big integers, no floating-point trick.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -42,11 +43,11 @@ inline bool bit(const Natural& a, int64_t i) {
   return size_t(i / 32) < a.size() && (a[size_t(i / 32)] >> (i % 32) & 1);
 }
 
-// a * 2^-shift as the nearest double, ties to even; the result must be a normal number or 0.
+// a * 2^-shift as the nearest double, ties to even.
 inline double scaled_nearest(const Natural& a, int64_t shift) {
   int64_t length = int64_t(a.size()) * 32;
   while (length > 0 && !bit(a, length - 1)) --length;
-  const int64_t dropped = length > 53 ? length - 53 : 0;
+  const int64_t dropped = std::max({length - 53, shift - 1074, int64_t{0}});
   uint64_t kept = 0;
   for (int64_t i = length - 1; i >= dropped; --i) kept = kept << 1 | (bit(a, i) ? 1 : 0);
   if (dropped > 0 && bit(a, dropped - 1)) {
