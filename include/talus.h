@@ -74,6 +74,8 @@ TALUS_API const char *talus_build_info(void);
 /* Lists what has a name. Lists:
  *   "algorithms"   optimizers by their own names, such as "adamw"
  *   "aliases"      other libraries' names with their defaults, accepted wherever an algorithm is
+ *   "papers"       algorithms and aliases; as their line where the algorithm was published
+ *   "purposes"     algorithms and aliases; as their line what it is for
  *   "slots/adamw"  the state of one algorithm (or alias), also what only some settings need
  *   "settings"     of a whole optimizer, see talus_set_setting
  *   "features"     of this build, see talus_has_feature
