@@ -39,6 +39,15 @@ Named row_gradient(std::string_view, int32_t i) {
   return {};
 }
 
+// What an algorithm says of itself, or for an alias the algorithm behind it.
+Named said_by(const char* Algorithm::*what, int32_t i) {
+  const AlgorithmRef ref = algorithm_at(i);
+  if (!ref) return {};
+  const Algorithm* told = ref.algorithm;
+  if (!*(told->*what) && told->alias_of) told = find_algorithm(told->alias_of).algorithm;
+  return {ref.algorithm->name, told->*what};
+}
+
 Named slot_of(std::string_view of, int32_t i) {
   const AlgorithmRef ref = find_algorithm(of);
   if (!ref || i >= int32_t(ref.rule->slots.size())) return {};
@@ -88,6 +97,10 @@ constexpr NameList kLists[] = {
     {"aliases", "other libraries' names with their defaults",
      [](std::string_view, int32_t i) { return algorithm(true, i); }},
     {"row_gradients", "algorithms that take gradients of rows, and when", row_gradient},
+    {"papers", "where each algorithm and alias comes from",
+     [](std::string_view, int32_t i) { return said_by(&Algorithm::paper, i); }},
+    {"purposes", "what each algorithm and alias is for",
+     [](std::string_view, int32_t i) { return said_by(&Algorithm::purpose, i); }},
     {"slots/", "state of an algorithm, which follows the slash", slot_of},
     {"settings", "of a whole optimizer", setting},
     {"features", "of this build", feature},

@@ -75,6 +75,8 @@ TALUS_API const char *talus_build_info(void);
  *   "algorithms"   optimizers by their own names, such as "adamw"
  *   "aliases"      other libraries' names with their defaults, accepted wherever an algorithm is
  *   "row_gradients"  those that talus_bind_rows is for, as their line when
+ *   "papers"       algorithms and aliases; as their line where the algorithm was published
+ *   "purposes"     algorithms and aliases; as their line what it is for
  *   "slots/adamw"  the state of one algorithm (or alias), also what only some settings need
  *   "settings"     of a whole optimizer, see talus_set_setting
  *   "features"     of this build, see talus_has_feature

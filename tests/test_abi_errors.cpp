@@ -64,8 +64,8 @@ TEST_CASE("abi: every list enumerates unique names that have one line each") {
 TEST_CASE("abi: the fixed lists name what the header says") {
   std::set<std::string> lists;
   for (int32_t i = 0; i < talus_name_count("lists"); ++i) lists.insert(talus_name_at("lists", i));
-  for (const char* list : {"algorithms", "aliases", "settings", "features", "cpu_targets",
-                           "cpu_target", "plugins", "devices", "lists"}) {
+  for (const char* list : {"algorithms", "aliases", "papers", "purposes", "settings", "features",
+                           "cpu_targets", "cpu_target", "plugins", "devices", "lists"}) {
     CAPTURE(list);
     CHECK(lists.count(list) == 1);
   }

@@ -32,8 +32,14 @@ struct Adam {
   static constexpr Preset kDecoupled[] = {{decoupled_weight_decay, 1}};
   static constexpr Preset kAdamW[] = {{weight_decay, 0.01}, {decoupled_weight_decay, 1}};
   static constexpr Algorithm kAlgorithms[] = {
-      {"adam", nullptr, "Adam (Kingma & Ba 2015), weight decay in the gradient", {}},
-      {"adamw", nullptr, "Adam with decoupled weight decay (Loshchilov & Hutter 2019)", kAdamW},
+      {"adam",
+       nullptr,
+       "Adam, weight decay in the gradient",
+       {},
+       "Kingma & Ba 2015, arXiv 1412.6980",
+       "most networks, with little tuning; no or little decay"},
+      {"adamw", nullptr, "Adam with decoupled weight decay", kAdamW,
+       "Loshchilov & Hutter 2019, arXiv 1711.05101", "transformers, and what to try first"},
       {"fused_adam", "adam", "apex FusedAdam: decoupled decay, of 0 by default", kDecoupled},
   };
 

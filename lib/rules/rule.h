@@ -87,6 +87,9 @@ struct Algorithm {
   const char* alias_of;  // NULL: an algorithm of its own; else another library's name for one
   const char* doc;       // one line
   std::span<const Preset> presets;
+  // An alias may leave out what the algorithm behind it says.
+  const char* paper = "";    // authors, year and where: "Kingma & Ba 2015, arXiv 1412.6980"
+  const char* purpose = "";  // what it is for, at most 70 characters
 };
 
 // Columns of the tensor table that a pass may use. kValue is the master where there is one.

@@ -6,6 +6,7 @@ fake-device: with TALUS_PLUGIN_PATH at the fake plugin of the tests, else whatev
 """
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -131,7 +132,26 @@ def check_list():
         if rule is not None:
             expect(by_name[rule]["alias_of"], None, f"what {entry['name']} is an alias of")
         alias = "" if rule is None else f"= {rule} "
-        expect_in(f"{entry['name']} {alias}{words(entry['doc'])}", flat, "talus list")
+        state = state_text(entry["state_bytes"])
+        expect_in(f"{entry['name']} {alias}{state} {words(entry['doc'])}", flat, "talus list")
+        for key in ("paper", "purpose"):
+            expect_in(entry[key], flat, f"talus list: {key} of {entry['name']}")
+        if not re.search(r"[12]\d{3}", entry["paper"]):
+            sys.exit(f"paper of {entry['name']}: got {entry['paper']!r}, expected a year")
+        if not 0 < len(entry["purpose"]) <= 70:
+            sys.exit(f"purpose of {entry['name']}: expected 1 .. 70 characters, got {entry}")
+    state = {name: by_name[name]["state_bytes"] for name in ("sgd", "adam", "fused_adam")}
+    expect(list(state["sgd"].values()), [0, 4, 0], "state of sgd")
+    expect(list(state["adam"].values()), [8, 12, 0], "state of adam")
+    expect(state["fused_adam"], state["adam"], "state of fused_adam")
+    expect(by_name["fused_adam"]["paper"], by_name["adam"]["paper"], "paper of an alias")
+
+
+def state_text(state):
+    """Bytes for each element at defaults and with all options on; then those of a tensor."""
+    least, most, per_tensor = (state[key] for key in ("default", "most", "per_tensor"))
+    return (str(least) + (f" to {most}" if most != least else "") +
+            (f" + {per_tensor} per tensor" if per_tensor else ""))
 
 
 def range_text(hyper):
@@ -166,8 +186,19 @@ def check_rule():
                 sys.exit(f"{name} {hyper['name']}: default outside its range: {hyper}")
             if all(bound is None or bound == int(bound) for bound in (hyper["min"], hyper["max"])):
                 expect_in(f" {range_text(hyper)} ", flat, f"{name} {hyper['name']}: range")
+        for part in (f"paper: {entry['paper']} for: {entry['purpose']}",
+                     f"{state_text(entry['state_bytes'])} in all"):
+            expect_in(part, flat, f"talus list {name}")
         for slot in entry["slots"]:
-            expect_in(f"{slot['name']} {words(slot['doc'])}", flat, f"talus list {name}")
+            per = " per tensor" if slot["per"] == "tensor" else ""
+            expect_in(f"{slot['name']} {slot['bytes']}{per} {words(slot['doc'])}", flat,
+                      f"talus list {name}")
+        for per, key in (("element", "most"), ("tensor", "per_tensor")):
+            expect(sum(slot["bytes"] for slot in entry["slots"] if slot["per"] == per),
+                   entry["state_bytes"][key], f"{name}: bytes per {per}")
+        expect(sum(slot["bytes"] for slot in entry["slots"]
+                   if slot["per"] == "element" and slot["by_default"]),
+               entry["state_bytes"]["default"], f"{name}: bytes per element by default")
 
     adamw = {hyper["name"]: hyper for hyper in read_json("list", "adamw")["hyperparameters"]}
     expect([adamw[key]["default"] for key in ("lr", "beta1", "beta2", "eps", "weight_decay")],

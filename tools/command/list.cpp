@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <memory>
 
 namespace command {
@@ -51,6 +53,59 @@ Json hyper_json(const talus_hyper& hyper) {
           {"doc", hyper.doc}};
 }
 
+// What a state tensor of an f32 parameter takes, counted by the library.
+struct SlotBytes {
+  bool per_tensor;
+  uint64_t bytes;  // of an element, or of the tensor
+};
+using SlotTable = std::map<std::string, SlotBytes>;
+
+SlotTable slot_table(const talus::Optimizer& optimizer, int64_t elements) {
+  SlotTable table;
+  for (const talus_state& state : optimizer.states()) {
+    const bool per_tensor = state.count != elements;
+    table[state.slot] = {per_tensor, per_tensor ? state.bytes : state.bytes / uint64_t(elements)};
+  }
+  return table;
+}
+
+// A value with which what the hyperparameter decides about is there.
+double switched_on(const talus_hyper& hyper) {
+  return hyper.kind == TALUS_FLAG ? hyper.max : std::max(hyper.min, std::min(0.5, hyper.max));
+}
+
+// At defaults; everything: with all that hyperparameters can switch on.
+SlotTable slots_of(const std::string& name, bool everything) {
+  talus::Optimizer optimizer(name);
+  if (everything)
+    for (const talus_hyper& hyper : talus::hypers(name))
+      if (hyper.flags & TALUS_HYPER_FIXED) optimizer.set(hyper.name, switched_on(hyper));
+  std::vector<float> weights(6);
+  optimizer.add(weights, {.shape = {3, 2}});
+  return slot_table(optimizer, 6);
+}
+
+uint64_t sum_bytes(const SlotTable& table, bool per_tensor) {
+  uint64_t sum = 0;
+  for (const auto& [name, slot] : table)
+    if (slot.per_tensor == per_tensor) sum += slot.bytes;
+  return sum;
+}
+
+Json state_json(const std::string& name) {
+  const SlotTable least = slots_of(name, false), most = slots_of(name, true);
+  return {{"default", sum_bytes(least, false)},
+          {"most", sum_bytes(most, false)},
+          {"per_tensor", sum_bytes(most, true)}};
+}
+
+// "8 to 12", "4 + 8 per tensor"
+std::string state_text(const Json& state) {
+  const uint64_t least = state["default"], most = state["most"], per_tensor = state["per_tensor"];
+  return fmt::format("{}{}{}", least, least == most ? "" : fmt::format(" to {}", most),
+                     per_tensor == 0 ? "" : fmt::format(" + {} per tensor", per_tensor));
+}
+
 // What both forms of the list say of a name.
 Json entry_json(const std::string& name) {
   const std::string rule = rule_of(name);
@@ -59,7 +114,10 @@ Json entry_json(const std::string& name) {
   const bool alias = doc == nullptr;
   return {{"name", name},
           {"alias_of", alias ? Json(rule) : Json(nullptr)},
-          {"doc", alias ? talus::doc("aliases", name) : std::string(doc)}};
+          {"doc", alias ? talus::doc("aliases", name) : std::string(doc)},
+          {"paper", talus::doc("papers", name)},
+          {"purpose", talus::doc("purposes", name)},
+          {"state_bytes", state_json(name)}};
 }
 
 Json all_json() {
@@ -76,22 +134,39 @@ Json rule_json(const std::string& name) {
     entry["hyperparameters"].push_back(hyper_json(hyper));
   entry["slots"] = Json::array();
   const std::string slots = "slots/" + name;
-  for (const std::string& slot : talus::names(slots))
-    entry["slots"].push_back({{"name", slot}, {"doc", talus::doc(slots, slot)}});
+  const SlotTable least = slots_of(name, false), most = slots_of(name, true);
+  for (const std::string& slot : talus::names(slots)) {
+    const SlotBytes bytes = most.at(slot);
+    entry["slots"].push_back({{"name", slot},
+                              {"doc", talus::doc(slots, slot)},
+                              {"per", bytes.per_tensor ? "tensor" : "element"},
+                              {"bytes", bytes.bytes},
+                              {"by_default", least.count(slot) != 0}});
+  }
   return entry;
 }
 
+// Two lines of the table: what it is; whose, and what for.
+void add_algorithm(const Json& entry, std::vector<std::vector<std::string>>* rows) {
+  rows->push_back({entry["name"], state_text(entry["state_bytes"]), entry["doc"]});
+  rows->push_back({"", "",
+                   fmt::format("{}; for {}", entry["paper"].get<std::string>(),
+                               entry["purpose"].get<std::string>())});
+}
+
 void print_all() {
-  std::vector<std::vector<std::string>> algorithms, aliases;
+  std::vector<std::vector<std::string>> algorithms = {{"algorithm", "state*", "what it is"}};
+  std::vector<std::vector<std::string>> aliases = {{"alias", "", "state*", "what it is"}};
   for (const Json& entry : all_json()) {
-    const std::string name = entry["name"], doc = entry["doc"];
     if (entry["alias_of"].is_null())
-      algorithms.push_back({name, doc});
+      add_algorithm(entry, &algorithms);
     else
-      aliases.push_back({name, "= " + entry["alias_of"].get<std::string>(), doc});
+      aliases.push_back({entry["name"], "= " + entry["alias_of"].get<std::string>(),
+                         state_text(entry["state_bytes"]), entry["doc"]});
   }
-  fmt::print("Algorithms\n{}", format_table(algorithms));
-  if (!aliases.empty()) fmt::print("\nAliases\n{}", format_table(aliases));
+  fmt::print("{}", format_table(algorithms));
+  if (aliases.size() > 1) fmt::print("\n{}", format_table(aliases));
+  fmt::print("\n* bytes for each element of an f32 parameter: at defaults, to all options on\n");
 }
 
 void print_rule(const std::string& name) {
@@ -101,7 +176,9 @@ void print_rule(const std::string& name) {
       entry["alias_of"].is_null()
           ? ""
           : fmt::format(" (alias of {})", entry["alias_of"].get<std::string>());
-  fmt::print("{}{}: {}\n\n", name, rule, doc);
+  fmt::print("{}{}: {}\n", name, rule, doc);
+  fmt::print("paper: {}\nfor: {}\n\n", entry["paper"].get<std::string>(),
+             entry["purpose"].get<std::string>());
 
   std::vector<std::vector<std::string>> rows = {
       {"hyperparameter", "kind", "default", "range", "doc"}};
@@ -115,9 +192,15 @@ void print_rule(const std::string& name) {
   fmt::print("{}", format_table(rows));
   if (any_fixed) fmt::print("* decides which state exists: fixed after the group's first step\n");
 
-  std::vector<std::vector<std::string>> slots = {{"state slot", "doc"}};
-  for (const Json& slot : entry["slots"]) slots.push_back({slot["name"], slot["doc"]});
+  std::vector<std::vector<std::string>> slots = {{"state slot", "bytes*", "doc"}};
+  for (const Json& slot : entry["slots"])
+    slots.push_back({slot["name"],
+                     fmt::format("{}{}", slot["bytes"].get<uint64_t>(),
+                                 slot["per"] == "tensor" ? " per tensor" : ""),
+                     slot["doc"]});
   fmt::print("\n{}", format_table(slots));
+  fmt::print("* for each element of an f32 parameter: {} in all\n",
+             state_text(entry["state_bytes"]));
 }
 
 int run(const Options& options) {
