@@ -1,8 +1,8 @@
 // Whether a device gives the CPU's bits where `talus selftest --device` does not look: captured
 // steps, streams, sums, many tensors, a tensor beyond 2^31 elements. Through the C ABI, as a host does.
 //     gpu_checks [--tensors N] [--large N] [--most N] [--steps N]
-//                                               one JSON line a check; 1: one failed, 77: no device
-//     gpu_checks --identify 1                   one JSON line: device, driver, memory
+//                                 one JSON line a check; 1: one failed, 77: no device
+//     gpu_checks --identify 1     one JSON line: device, driver, memory
 #include <talus.hpp>
 
 #include <algorithm>
