@@ -196,11 +196,17 @@ struct Graph {
 
   template <class Call>
   Graph(cudaStream_t stream, Call call) {
-    must_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    begin(stream);
     call();
-    must_cuda(cudaStreamEndCapture(stream, &graph));
-    must_cuda(cudaGraphInstantiate(&exec, graph, 0));
+    end(stream);
+    instantiate();
   }
+  Graph() = default;  // for captures that overlap
+  void begin(cudaStream_t stream) {
+    must_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  }
+  void end(cudaStream_t stream) { must_cuda(cudaStreamEndCapture(stream, &graph)); }
+  void instantiate() { must_cuda(cudaGraphInstantiate(&exec, graph, 0)); }
   ~Graph() {
     (void)cudaGraphExecDestroy(exec);
     (void)cudaGraphDestroy(graph);

@@ -12,6 +12,7 @@ struct Fresh {
     before = emu_live_allocations();
   }
   ~Fresh() {
+    if (const std::string fault = emu_last_fault(); !fault.empty()) WARN(fault);
     emu_reset();
     CHECK(emu_live_allocations() == before);
   }

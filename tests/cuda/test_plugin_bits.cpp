@@ -77,6 +77,19 @@ TEST_CASE("cuda bits: infinities, NaN, zeros and subnormals in gradients and par
   }
 }
 
+TEST_CASE("cuda bits: no kernel has two threads in one place of memory without an order") {
+  const Fresh fresh;
+  emu_check_races(1);
+  for (const char* algorithm : {"adam", "sgd"}) {
+    DeviceRun run({algorithm, "", {}},
+                  {{kF32, 9000, 1, 1}, {all_mixes()[3], 4097, 0, 0}, {kF64, 100, 0, 0}});
+    must(talus_set_setting(run.opt, "chunk_tiles", 1));
+    must(talus_set_setting(run.opt, "stats", 1));
+    for (int step = 0; step < 2; ++step) run.step_both();
+    REQUIRE(run.difference_from_host() == "");
+  }
+}
+
 TEST_CASE("cuda bits: gradients that come and go, parameters that come later, one without any") {
   const Fresh fresh;
   DeviceRun run({"adamw", "", {}}, {{kF32, 100, 0, 0}, {kF32, 50, 1, 0}, {kF64, 20, 0, 0}});

@@ -137,6 +137,43 @@ TEST_CASE(
   REQUIRE(run.difference_from_host() == "");
 }
 
+TEST_CASE(
+    "cuda calls: two steps captured at once on two streams replay in turns, both bits right") {
+  const Fresh fresh;
+  const Stream streams[2];
+  DeviceRun first(kAdamW, {{kF32, 3000, 1, 0}, {all_mixes()[3], 40, 0, 1}});
+  DeviceRun second({"sgd", "", {{"momentum", .9}}}, {{kF32, 70, 0, 0}, {kF64, 4100, 0, 0}});
+  must(talus_prepare(first.opt, streams[0]));
+  must(talus_prepare(second.opt, streams[1]));
+  Graph graphs[2];
+  for (size_t k : {0, 1}) graphs[k].begin(streams[k]);
+  first.step_device(streams[0]);
+  second.step_device(streams[1]);
+  for (size_t k : {0, 1}) graphs[k].end(streams[k]);
+  for (Graph& graph : graphs) graph.instantiate();
+  const auto replay = [&](DeviceRun& run, const Graph& graph, cudaStream_t stream, int step) {
+    run.set_both("lr", 0.01 * (step + 1));
+    must(talus_advance(run.opt, stream));
+    must_cuda(cudaGraphLaunch(graph.exec, stream));
+    run.host.step();
+  };
+  for (int step = 0; step < 6; ++step) {
+    if (step % 2 == 0) {  // between these, two steps of each wait in their streams
+      emu_run_all();
+      emu_defer(0);
+      for (DeviceRun* run : {&first, &second})
+        run->set_grads([&](size_t k, int64_t i) { return grad_value(k, step, i); });
+      emu_defer(1);
+    }
+    replay(first, graphs[0], streams[0], step);
+    replay(second, graphs[1], streams[1], 7 - step);
+  }
+  emu_run_all();
+  emu_defer(0);
+  REQUIRE(first.difference_from_host() == "");
+  REQUIRE(second.difference_from_host() == "");
+}
+
 TEST_CASE("cuda calls: a capture that nothing was prepared for is refused and not broken") {
   const Fresh fresh;
   const Stream stream;

@@ -231,6 +231,10 @@ def check_selftest():
         more = report["setups"] * report["dtype_mixes"] * (target["name"] != "scalar")
         if target["checks"] <= least + more:
             sys.exit(f"checks of {target['name']}: got {target['checks']}, expected > {least + more}")
+    few = read_json("selftest", "--only", "sgd", "fused_adam", "--largest", "9")
+    expect(sorted(few["algorithms"]), ["fused_adam", "sgd"], "algorithms tested of a few")
+    expect(few["failed"], 0, "failed checks of a few")
+    run("selftest", "--only", "nonsense", code=2)
     for name in ("scalar", "avx2"):
         if name in usable:
             check_selftest_of(name, report)

@@ -91,8 +91,10 @@ Json report_on(const std::vector<Target>& targets) {
                     {"checks", target.outcome.checks},
                     {"failures", target.outcome.failures}});
   }
-  Json algorithms = talus::names("algorithms"), chunks = Json::array();
-  for (const std::string& alias : talus::names("aliases")) algorithms.push_back(alias);
+  Json algorithms = Json::array(), chunks = Json::array();
+  for (const Setup& setup : all_setups())
+    if (algorithms.empty() || algorithms.back() != setup.algorithm)
+      algorithms.push_back(setup.algorithm);
   for (const int tiles : kChunkTiles) chunks.push_back(tiles * 4096);
   return {{"checks", checks},         {"failed", failed},
           {"algorithms", algorithms}, {"setups", all_setups().size()},
@@ -212,6 +214,11 @@ Command add_selftest(CLI::App& app) {
           "--largest", leave_out_above,
           "Elements of the largest tensor, for a device that is emulated")
       ->check(CLI::PositiveNumber);
+  std::vector<std::string> names = talus::names("algorithms");
+  for (const std::string& alias : talus::names("aliases")) names.push_back(alias);
+  line->add_option_function<std::vector<std::string>>(
+          "--only", leave_out_all_but, "Algorithms and aliases to check; all others are left out")
+      ->check(CLI::IsMember(names));
   line->add_flag("--json", *json, "Print JSON");
   line->footer(
       "Runs every CPU target of this machine; TALUS_CPU_TARGET picks one, which is compared with\n"

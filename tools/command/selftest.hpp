@@ -25,6 +25,8 @@ struct Setup {
   std::vector<std::pair<std::string, double>> values;
 };
 std::vector<Setup> all_setups();
+// Only of these, if this is said before all else here.
+void leave_out_all_but(const std::vector<std::string>& algorithms);
 
 // Runs one setup on 1 thread, which gives what is returned, and then on other counts of threads,
 // in other chunks and in a host's own loop, which must all leave the same bits. `outcome` NULL: the

@@ -1,7 +1,8 @@
 // Whether a device gives the CPU's bits where `talus selftest --device` does not look: captured
 // steps, streams, sums, many tensors, a tensor beyond 2^31 elements. Through the C ABI, as a host does.
-//     gpu_checks [--tensors N] [--large N]      one JSON line a check; 1: one failed, 77: no device
-//     gpu_checks --identify 1                   one JSON line: device, driver, memory
+//     gpu_checks [--tensors N] [--large N] [--most N] [--steps N]
+//                                 one JSON line a check; 1: one failed, 77: no device
+//     gpu_checks --identify 1     one JSON line: device, driver, memory
 #include <talus.hpp>
 
 #include <algorithm>
@@ -16,7 +17,6 @@ namespace {
 using gpu::Memory, gpu::Stream, gpu::Options;
 
 constexpr int32_t kDtypes[] = {TALUS_F32, TALUS_BF16, TALUS_F16, TALUS_F64};
-constexpr int kSteps = 6;
 
 size_t bytes_of(int32_t dtype) { return size_t(dtype >> 8) / 8; }
 
@@ -130,21 +130,28 @@ void expect_same(Trainer& got, Trainer& wanted) {
     expect(a[i] == b[i], "buffer " + std::to_string(i) + " has other bits than the CPU's");
 }
 
-std::vector<Tensor> mixed_tensors() {
+// How far a check goes; an emulated device takes seconds for what a real one does in none.
+struct Extent {
+  int64_t most;  // elements of a tensor: larger ones are left out or cut
+  int steps;
+};
+
+std::vector<Tensor> mixed_tensors(const Extent& extent) {
   std::vector<Tensor> tensors;
   for (const int32_t dtype : kDtypes)
     for (const int64_t count : {0, 1, 33, 4097, 8200})
-      for (const int lead : {0, 1}) tensors.push_back({dtype, count, lead});
+      for (const int lead : {0, 1})
+        if (count <= extent.most) tensors.push_back({dtype, count, lead});
   return tensors;
 }
 
-void replay(const char* algorithm) {
+void replay(const char* algorithm, const Extent& extent) {
   const Stream stream;
-  Trainer device(algorithm, TALUS_CUDA, mixed_tensors(), stream);
-  Trainer cpu(algorithm, TALUS_CPU, mixed_tensors(), nullptr);
+  Trainer device(algorithm, TALUS_CUDA, mixed_tensors(extent), stream);
+  Trainer cpu(algorithm, TALUS_CPU, mixed_tensors(extent), nullptr);
   device.opt().prepare(stream);
   const gpu::Graph graph(stream, [&] { device.step(); });
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < extent.steps; ++step) {
     device.new_gradients(step);
     cpu.new_gradients(step);
     device.opt().advance(stream);
@@ -154,26 +161,50 @@ void replay(const char* algorithm) {
   expect_same(device, cpu);
 }
 
-// Two optimizers at once, each on a stream of its own.
-void two_streams() {
+// Two optimizers at once, each on a stream of its own: eager, or captured and replayed in turns.
+void two_streams(const Extent& extent, bool captured) {
   const Stream a, b;
-  Trainer first("adamw", TALUS_CUDA, mixed_tensors(), a),
-      second("sgd", TALUS_CUDA, mixed_tensors(), b);
-  Trainer first_cpu("adamw", TALUS_CPU, mixed_tensors(), nullptr),
-      second_cpu("sgd", TALUS_CPU, mixed_tensors(), nullptr);
-  for (int step = 0; step < kSteps; ++step) {
+  const std::vector<Tensor> tensors = mixed_tensors(extent);
+  Trainer first("adamw", TALUS_CUDA, tensors, a), second("sgd", TALUS_CUDA, tensors, b);
+  Trainer first_cpu("adamw", TALUS_CPU, tensors, nullptr);
+  Trainer second_cpu("sgd", TALUS_CPU, tensors, nullptr);
+  gpu::Graph first_graph, second_graph;
+  if (captured) {
+    first.opt().prepare(a);
+    second.opt().prepare(b);
+    first_graph.begin(a);
+    second_graph.begin(b);
+    first.step();
+    second.step();
+    first_graph.end(a);
+    second_graph.end(b);
+    first_graph.instantiate();
+    second_graph.instantiate();
+  }
+  const auto replay = [](Trainer& each, const gpu::Graph& graph, const Stream& stream) {
+    each.opt().advance(stream);
+    graph.launch(stream);
+  };
+  for (int step = 0; step < extent.steps; ++step) {
     for (Trainer* each : {&first, &second, &first_cpu, &second_cpu}) each->new_gradients(step);
-    for (Trainer* each : {&first, &second, &first_cpu, &second_cpu}) each->step();
+    if (captured) {
+      replay(first, first_graph, a);
+      replay(second, second_graph, b);
+    } else {
+      for (Trainer* each : {&first, &second}) each->step();
+    }
+    for (Trainer* each : {&first_cpu, &second_cpu}) each->step();
   }
   expect_same(first, first_cpu);
   expect_same(second, second_cpu);
 }
 
-void norms() {
+void norms(const Extent& extent) {
   const Stream stream;
-  const std::vector<Tensor> tensors = {{TALUS_F32, 70001, 1}, {TALUS_BF16, 65537, 0},
-                                       {TALUS_F16, 4095, 1},  {TALUS_F64, 4097, 0},
-                                       {TALUS_F32, 1, 0},     {TALUS_F32, 0, 0}};
+  std::vector<Tensor> tensors = {{TALUS_F32, 70001, 1}, {TALUS_BF16, 65537, 0},
+                                 {TALUS_F16, 4095, 1},  {TALUS_F64, 4097, 0},
+                                 {TALUS_F32, 1, 0},     {TALUS_F32, 0, 0}};
+  for (Tensor& tensor : tensors) tensor.count = std::min(tensor.count, extent.most);
   Trainer device("sgd", TALUS_CUDA, tensors, stream), cpu("sgd", TALUS_CPU, tensors, nullptr);
   for (int step = 0; step < 3; ++step) {
     for (Trainer* each : {&device, &cpu}) each->new_gradients(step), each->step();
@@ -288,11 +319,14 @@ int identify() {
 int run_all(const Options& options) {
   const long long tensors = options.number("tensors", 10000);
   const int64_t large = options.number("large", (1LL << 31) + 8);
+  const Extent extent = {options.number("most", 70001), int(options.number("steps", 6))};
   bool right = true;
   for (const std::string& algorithm : talus::names("algorithms"))
-    right &= run("a captured step, replayed: " + algorithm, [&] { replay(algorithm.c_str()); });
-  right &= run("two streams at once", two_streams);
-  right &= run("norms", norms);
+    right &=
+        run("a captured step, replayed: " + algorithm, [&] { replay(algorithm.c_str(), extent); });
+  right &= run("two streams at once", [&] { two_streams(extent, false); });
+  right &= run("two captures at once", [&] { two_streams(extent, true); });
+  right &= run("norms", [&] { norms(extent); });
   right &= run(std::to_string(tensors) + " tensors", [&] { many_tensors(tensors); });
   if (large > 0)
     right &=

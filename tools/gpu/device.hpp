@@ -63,11 +63,17 @@ class Graph {
  public:
   template <class F>
   Graph(const Stream& stream, F f) {
-    GPU_CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    begin(stream);
     f();
-    GPU_CALL(cudaStreamEndCapture(stream, &graph_));
-    GPU_CALL(cudaGraphInstantiate(&exec_, graph_, 0));
+    end(stream);
+    instantiate();
   }
+  Graph() = default;  // for captures that overlap
+  void begin(const Stream& stream) {
+    GPU_CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  }
+  void end(const Stream& stream) { GPU_CALL(cudaStreamEndCapture(stream, &graph_)); }
+  void instantiate() { GPU_CALL(cudaGraphInstantiate(&exec_, graph_, 0)); }
   Graph(const Graph&) = delete;
   ~Graph() {
     if (exec_) (void)cudaGraphExecDestroy(exec_);
