@@ -2,4 +2,5 @@
 // are internal, the C ABI addresses rules by name.
 #include "lib/rules/adam.inl"
 #include "lib/rules/sgd.inl"
+#include "lib/rules/adadelta.inl"
 #include "lib/rules/adagrad.inl"

@@ -1,5 +1,6 @@
 // The references by algorithm name: one line a rule.
 #pragma once
+#include "tests/reference/adadelta.hpp"
 #include "tests/reference/adagrad.hpp"
 #include "tests/reference/adam.hpp"
 #include "tests/reference/sgd.hpp"
@@ -10,6 +11,7 @@ inline const std::vector<Rule>& rules() {
   static const std::vector<Rule> all = {
       sgd_rule(),
       adam_rule(),
+      adadelta_rule(),
       adagrad_rule(),
   };
   return all;
