@@ -4,3 +4,4 @@
 #include "lib/rules/sgd.inl"
 #include "lib/rules/adadelta.inl"
 #include "lib/rules/adagrad.inl"
+#include "lib/rules/adamax.inl"

@@ -3,6 +3,7 @@
 #include "tests/reference/adadelta.hpp"
 #include "tests/reference/adagrad.hpp"
 #include "tests/reference/adam.hpp"
+#include "tests/reference/adamax.hpp"
 #include "tests/reference/sgd.hpp"
 
 namespace talus::reference {
@@ -13,6 +14,7 @@ inline const std::vector<Rule>& rules() {
       adam_rule(),
       adadelta_rule(),
       adagrad_rule(),
+      adamax_rule(),
   };
   return all;
 }
