@@ -5,3 +5,4 @@
 #include "lib/rules/adadelta.inl"
 #include "lib/rules/adagrad.inl"
 #include "lib/rules/adamax.inl"
+#include "lib/rules/nadam.inl"

@@ -4,6 +4,7 @@
 #include "tests/reference/adagrad.hpp"
 #include "tests/reference/adam.hpp"
 #include "tests/reference/adamax.hpp"
+#include "tests/reference/nadam.hpp"
 #include "tests/reference/sgd.hpp"
 
 namespace talus::reference {
@@ -15,6 +16,7 @@ inline const std::vector<Rule>& rules() {
       adadelta_rule(),
       adagrad_rule(),
       adamax_rule(),
+      nadam_rule(),
   };
   return all;
 }
