@@ -6,3 +6,4 @@
 #include "lib/rules/adagrad.inl"
 #include "lib/rules/adamax.inl"
 #include "lib/rules/nadam.inl"
+#include "lib/rules/radam.inl"

@@ -5,6 +5,7 @@
 #include "tests/reference/adam.hpp"
 #include "tests/reference/adamax.hpp"
 #include "tests/reference/nadam.hpp"
+#include "tests/reference/radam.hpp"
 #include "tests/reference/sgd.hpp"
 
 namespace talus::reference {
@@ -17,6 +18,7 @@ inline const std::vector<Rule>& rules() {
       adagrad_rule(),
       adamax_rule(),
       nadam_rule(),
+      radam_rule(),
   };
   return all;
 }
