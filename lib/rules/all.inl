@@ -5,5 +5,6 @@
 #include "lib/rules/adadelta.inl"
 #include "lib/rules/adagrad.inl"
 #include "lib/rules/adamax.inl"
+#include "lib/rules/asgd.inl"
 #include "lib/rules/nadam.inl"
 #include "lib/rules/radam.inl"

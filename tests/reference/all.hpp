@@ -4,6 +4,7 @@
 #include "tests/reference/adagrad.hpp"
 #include "tests/reference/adam.hpp"
 #include "tests/reference/adamax.hpp"
+#include "tests/reference/asgd.hpp"
 #include "tests/reference/nadam.hpp"
 #include "tests/reference/radam.hpp"
 #include "tests/reference/sgd.hpp"
@@ -17,6 +18,7 @@ inline const std::vector<Rule>& rules() {
       adadelta_rule(),
       adagrad_rule(),
       adamax_rule(),
+      asgd_rule(),
       nadam_rule(),
       radam_rule(),
   };
