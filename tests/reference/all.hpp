@@ -12,6 +12,7 @@
 namespace talus::reference {
 
 inline const std::vector<Rule>& rules() {
+  // clang-format off: one line a rule
   static const std::vector<Rule> all = {
       sgd_rule(),
       adam_rule(),
@@ -22,6 +23,7 @@ inline const std::vector<Rule>& rules() {
       nadam_rule(),
       radam_rule(),
   };
+  // clang-format on
   return all;
 }
 
