@@ -1,5 +1,4 @@
-// NAdam (Dozat 2016, Algorithm 8, with the momentum schedule of its section 2), as torch.optim.NAdam
-// defines it.
+// NAdam (Dozat 2016, with its momentum schedule), as torch.optim.NAdam defines it.
 // No include guard: compiled once per lane. + - * / sqrt only.
 struct Nadam {
   enum { lr, beta1, beta2, eps, weight_decay, momentum_decay, decoupled_weight_decay, maximize };

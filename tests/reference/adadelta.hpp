@@ -1,5 +1,5 @@
-// Adadelta by definition (Zeiler 2012, Alg. 1), ordered as torch/optim/adadelta.py. Mutations are the
-// mistakes that the tests must be able to see.
+// Adadelta by definition (Zeiler 2012, Alg. 1), ordered as torch/optim/adadelta.py. Mutations are
+// the mistakes that the tests must be able to see.
 #pragma once
 #include "tests/reference/rule.hpp"
 

@@ -1,5 +1,5 @@
-// Adagrad by definition (Duchi et al. 2011), ordered as torch/optim/adagrad.py, and apex's decoupled
-// decay. Mutations are the mistakes that the tests must be able to see.
+// Adagrad by definition (Duchi et al. 2011), ordered as torch/optim/adagrad.py, and apex's
+// decoupled decay. Mutations are the mistakes that the tests must be able to see.
 #pragma once
 #include "tests/reference/rule.hpp"
 

@@ -1,5 +1,5 @@
-// Adamax by definition (Kingma & Ba 2015, Alg. 2), ordered as torch/optim/adamax.py. Mutations are the
-// mistakes that the tests must be able to see.
+// Adamax by definition (Kingma & Ba 2015, Alg. 2), ordered as torch/optim/adamax.py. Mutations are
+// the mistakes that the tests must be able to see.
 #pragma once
 #include "tests/reference/exact_power.hpp"
 #include "tests/reference/rule.hpp"

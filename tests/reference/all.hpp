@@ -12,7 +12,8 @@
 namespace talus::reference {
 
 inline const std::vector<Rule>& rules() {
-  // clang-format off: one line a rule
+  // One line a rule.
+  // clang-format off
   static const std::vector<Rule> all = {
       sgd_rule(),
       adam_rule(),

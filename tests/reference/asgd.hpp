@@ -56,8 +56,8 @@ void asgd_step(const Hypers& h, int mutation, Tensor<Real>& x, const std::vector
 
 inline Rule asgd_rule() {
   using M = AsgdMutation;
-  // The product with 1 - lambd * eta rounds once more and mostly one way, as decoupled decay does: at
-  // most 58, in p and in ax. A 16-bit value that tipped is 2^16 f32 ULPs off, and so is its average.
+  // The product with 1 - lambd * eta rounds once more and mostly one way, as decoupled decay does:
+  // at most 58, in p and in ax. A 16-bit value that tipped is 2^16 f32 ULPs off, its average too.
   constexpr double kShrunk = 100, kTipped = 131072;
   return {.algorithms = {"asgd"},
           .defaults = asgd_defaults,

@@ -1,4 +1,5 @@
-// beta^t and 1 - beta^t, rounded once: exact rational arithmetic on big integers, no floating-point trick.
+// beta^t and 1 - beta^t, rounded once: exact rational arithmetic on big integers, no floating-point
+// trick.
 #pragma once
 #include <algorithm>
 #include <cmath>

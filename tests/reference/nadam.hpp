@@ -1,5 +1,5 @@
-// NAdam by definition (Dozat 2016, Alg. 8), ordered as torch/optim/nadam.py. Mutations are the
-// mistakes that the tests must be able to see.
+// NAdam by definition (Dozat 2016, with its momentum schedule), ordered as
+// torch/optim/nadam.py. Mutations are the mistakes that the tests must be able to see.
 #pragma once
 #include "tests/reference/exact_pow.hpp"
 #include "tests/reference/rule.hpp"
