@@ -56,6 +56,7 @@ struct HyperSet {
   Values values;  // what differs from the algorithm's defaults
   // f32 ULPs that 100 steps may be away from the double reference, where that is more than usual.
   double value_ulps = 0, state_ulps = 0;
+  double narrow_state_ulps = 0;  // the same for states beside a 16-bit value
 };
 
 // ---- values, by integer arithmetic: the same on every compiler and machine

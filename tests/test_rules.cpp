@@ -39,7 +39,9 @@ Bounds bounds_of(const RuleRun& run) {
   const auto at_least = [&](double value, double state) {
     return Bounds{std::max(value, run.set.value_ulps), std::max(state, run.set.state_ulps)};
   };
-  if (narrow) return at_least(kNarrowUlps, decays && !decouples ? kStateOfTippedUlps : kStateUlps);
+  if (narrow)
+    return at_least(kNarrowUlps, std::max(decays && !decouples ? kStateOfTippedUlps : kStateUlps,
+                                          run.set.narrow_state_ulps));
   return at_least(decays && decouples ? kDecoupledUlps : kValueUlps, kStateUlps);
 }
 

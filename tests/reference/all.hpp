@@ -1,15 +1,23 @@
 // The references by algorithm name: one line a rule.
 #pragma once
+#include "tests/reference/adadelta.hpp"
+#include "tests/reference/adagrad.hpp"
 #include "tests/reference/adam.hpp"
 #include "tests/reference/lion.hpp"
 #include "tests/reference/rmsprop.hpp"
 #include "tests/reference/rprop.hpp"
+#include "tests/reference/adamax.hpp"
+#include "tests/reference/asgd.hpp"
+#include "tests/reference/nadam.hpp"
+#include "tests/reference/radam.hpp"
 #include "tests/reference/sgd.hpp"
 #include "tests/reference/sparse_adam.hpp"
 
 namespace talus::reference {
 
 inline const std::vector<Rule>& rules() {
+  // One line a rule.
+  // clang-format off
   static const std::vector<Rule> all = {
       sgd_rule(),
       adam_rule(),
@@ -17,7 +25,14 @@ inline const std::vector<Rule>& rules() {
       lion_rule(),
       rmsprop_rule(),
       rprop_rule(),
+      adadelta_rule(),
+      adagrad_rule(),
+      adamax_rule(),
+      asgd_rule(),
+      nadam_rule(),
+      radam_rule(),
   };
+  // clang-format on
   return all;
 }
 

@@ -1,4 +1,5 @@
-// 1 - beta^t, rounded once: exact rational arithmetic on big integers, no floating-point trick.
+// beta^t and 1 - beta^t, rounded once: exact rational arithmetic on big integers, no floating-point
+// trick.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -58,11 +59,15 @@ inline double scaled_nearest(const Natural& a, int64_t shift) {
   return std::ldexp(double(kept), int(dropped - shift));
 }
 
-// For 0 <= beta < 1 and t >= 1.
-inline double one_minus_power(double beta, int64_t t) {
-  if (beta == 0) return 1;
-  static thread_local std::map<std::pair<double, int64_t>, double> known;
-  const auto [entry, is_new] = known.try_emplace({beta, t}, 0);
+// beta^t and 1 - beta^t, each rounded once, for 0 <= beta < 1 and t >= 1.
+struct PowerPair {
+  double power, one_minus;
+};
+
+inline PowerPair power_pair(double beta, int64_t t) {
+  if (beta == 0) return {0, 1};
+  static thread_local std::map<std::pair<double, int64_t>, PowerPair> known;
+  const auto [entry, is_new] = known.try_emplace({beta, t}, PowerPair{});
   if (!is_new) return entry->second;
   int exponent;
   const uint64_t integer = uint64_t(std::ldexp(std::frexp(beta, &exponent), 53));
@@ -70,7 +75,11 @@ inline double one_minus_power(double beta, int64_t t) {
   Natural power = {1};
   for (int64_t i = 0; i < t; ++i) power = product(power, factor);
   const int64_t shift = (53 - exponent) * t;
-  return entry->second = scaled_nearest(power_of_two_minus(shift, power), shift);
+  return entry->second = {scaled_nearest(power, shift),
+                          scaled_nearest(power_of_two_minus(shift, power), shift)};
 }
+
+inline double rounded_power(double beta, int64_t t) { return power_pair(beta, t).power; }
+inline double one_minus_power(double beta, int64_t t) { return power_pair(beta, t).one_minus; }
 
 }  // namespace talus::reference
