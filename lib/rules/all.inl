@@ -2,3 +2,4 @@
 // are internal, the C ABI addresses rules by name.
 #include "lib/rules/adam.inl"
 #include "lib/rules/sgd.inl"
+#include "lib/rules/lamb.inl"

@@ -1,6 +1,7 @@
 // The references by algorithm name: one line a rule.
 #pragma once
 #include "tests/reference/adam.hpp"
+#include "tests/reference/lamb.hpp"
 #include "tests/reference/sgd.hpp"
 
 namespace talus::reference {
@@ -9,6 +10,7 @@ inline const std::vector<Rule>& rules() {
   static const std::vector<Rule> all = {
       sgd_rule(),
       adam_rule(),
+      lamb_rule(),
   };
   return all;
 }
