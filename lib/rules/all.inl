@@ -3,3 +3,4 @@
 #include "lib/rules/adam.inl"
 #include "lib/rules/sgd.inl"
 #include "lib/rules/lamb.inl"
+#include "lib/rules/novograd.inl"

@@ -2,6 +2,7 @@
 #pragma once
 #include "tests/reference/adam.hpp"
 #include "tests/reference/lamb.hpp"
+#include "tests/reference/novograd.hpp"
 #include "tests/reference/sgd.hpp"
 
 namespace talus::reference {
@@ -11,6 +12,7 @@ inline const std::vector<Rule>& rules() {
       sgd_rule(),
       adam_rule(),
       lamb_rule(),
+      novograd_rule(),
   };
   return all;
 }
