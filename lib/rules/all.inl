@@ -3,4 +3,5 @@
 #include "lib/rules/adam.inl"
 #include "lib/rules/sgd.inl"
 #include "lib/rules/lamb.inl"
+#include "lib/rules/lars.inl"
 #include "lib/rules/novograd.inl"

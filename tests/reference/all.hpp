@@ -2,6 +2,7 @@
 #pragma once
 #include "tests/reference/adam.hpp"
 #include "tests/reference/lamb.hpp"
+#include "tests/reference/lars.hpp"
 #include "tests/reference/novograd.hpp"
 #include "tests/reference/sgd.hpp"
 
@@ -12,6 +13,7 @@ inline const std::vector<Rule>& rules() {
       sgd_rule(),
       adam_rule(),
       lamb_rule(),
+      lars_rule(),
       novograd_rule(),
   };
   return all;
