@@ -152,7 +152,7 @@ TALUS_API int64_t talus_last_error_detail(void);
 
 #define TALUS_REAL 0
 #define TALUS_INTEGER 1 /* exact to 2^53; a fraction is TALUS_E_RANGE */
-#define TALUS_FLAG 2    /* 0 or 1 */
+#define TALUS_FLAG 2    /* 0 or 1; where max is 0, a name of another library, 0 alone */
 
 #define TALUS_HYPER_MIN_OPEN 1u /* min itself is not allowed */
 #define TALUS_HYPER_MAX_OPEN 2u /* max itself is not allowed */

@@ -162,7 +162,7 @@ std::vector<std::vector<Setting>> variants_of(const char* algorithm) {
   for (int32_t i = 0; i < count; ++i) {
     h.struct_size = sizeof h;
     must(talus_hyper_info(algorithm, i, &h), "talus_hyper_info");
-    if (h.kind != TALUS_FLAG) continue;
+    if (h.kind != TALUS_FLAG || h.min == h.max) continue;
     const Setting toggled{h.name, h.def == 0 ? 1.0 : 0.0};
     variants.push_back({toggled});
     variants.push_back(usual);

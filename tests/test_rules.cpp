@@ -27,7 +27,7 @@ constexpr double kNarrowUlps = 8;
 // a thousand a step, so errors of one direction add up: at most 11.3.
 constexpr double kStateUlps = 16;
 // A 16-bit value that tipped is 2^16 f32 ULPs off, and coupled decay feeds it to the state times
-// wd / (1 - momentum): at most 21847.
+// wd / (1 - momentum): at most 21847. A norm of the tensor feeds it too: at most 2180.
 constexpr double kStateOfTippedUlps = 32768;
 
 Bounds bounds_of(const RuleRun& run) {
@@ -39,8 +39,9 @@ Bounds bounds_of(const RuleRun& run) {
   const auto at_least = [&](double value, double state) {
     return Bounds{std::max(value, run.set.value_ulps), std::max(state, run.set.state_ulps)};
   };
+  const bool feeds = (decays && !decouples) || reference::rule_of(run.set.algorithm).sums;
   if (narrow)
-    return at_least(kNarrowUlps, std::max(decays && !decouples ? kStateOfTippedUlps : kStateUlps,
+    return at_least(kNarrowUlps, std::max(feeds ? kStateOfTippedUlps : kStateUlps,
                                           run.set.narrow_state_ulps));
   return at_least(decays && decouples ? kDecoupledUlps : kValueUlps, kStateUlps);
 }

@@ -19,8 +19,8 @@ bool accepts(const Hyper& hyper, double value) {
 
 Status refuse_value(const Hyper& hyper, double value, const char* where) {
   if (hyper.kind == TALUS_FLAG)
-    return failure(TALUS_E_RANGE, "%s: %s is %g, expected a flag, 0 or 1", where, hyper.name,
-                   value);
+    return failure(TALUS_E_RANGE, "%s: %s is %g, expected %s", where, hyper.name, value,
+                   hyper.range.max == 0 ? "0: it has no such form" : "a flag, 0 or 1");
   const char* kind = hyper.kind == TALUS_INTEGER ? "an integer" : "a value";
   return failure(TALUS_E_RANGE, "%s: %s is %g, expected %s in %s", where, hyper.name, value, kind,
                  range_text(hyper.range).c_str());

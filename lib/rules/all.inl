@@ -12,3 +12,6 @@
 #include "lib/rules/asgd.inl"
 #include "lib/rules/nadam.inl"
 #include "lib/rules/radam.inl"
+#include "lib/rules/lamb.inl"
+#include "lib/rules/lars.inl"
+#include "lib/rules/novograd.inl"

@@ -47,6 +47,7 @@ inline constexpr Range kAny{-kInfinity, kInfinity, TALUS_HYPER_MIN_OPEN | TALUS_
 inline constexpr Range kNotNegative{0, kInfinity, TALUS_HYPER_MAX_OPEN};
 inline constexpr Range kBelowOne{0, 1, TALUS_HYPER_MAX_OPEN};
 inline constexpr Range kSwitch{0, 1, 0};
+inline constexpr Range kOnlyZero{0, 0, 0};  // a name that another library has, without what it does
 
 struct Hyper {
   const char* name;

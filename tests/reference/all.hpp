@@ -10,6 +10,9 @@
 #include "tests/reference/asgd.hpp"
 #include "tests/reference/nadam.hpp"
 #include "tests/reference/radam.hpp"
+#include "tests/reference/lamb.hpp"
+#include "tests/reference/lars.hpp"
+#include "tests/reference/novograd.hpp"
 #include "tests/reference/sgd.hpp"
 #include "tests/reference/sparse_adam.hpp"
 
@@ -31,6 +34,9 @@ inline const std::vector<Rule>& rules() {
       asgd_rule(),
       nadam_rule(),
       radam_rule(),
+      lamb_rule(),
+      lars_rule(),
+      novograd_rule(),
   };
   // clang-format on
   return all;

@@ -84,6 +84,10 @@ def check_run():
     # Read + written for each parameter, as the sheet of the CPU engine has them.
     cases = [(("--rule", "adamw"), ("adamw", "f32", "f32", "none", "f32"), 28),
              (("--rule", "sgd"), ("sgd", "f32", "f32", "none", "none"), 12),
+             # the norm of all gradients, moments, update
+             (("--rule", "lamb"), ("lamb", "f32", "f32", "none", "f32"), 4 + 24 + 16),
+             (("--rule", "novograd"), ("novograd", "f32", "f32", "none", "f32"), 4 + 20),
+             (("--rule", "larc"), ("larc", "f32", "f32", "none", "f32"), 8 + 20),
              (("--param", "bf16", "--master", "none"),
               ("adamw", "bf16", "bf16", "none", "f32"), 22),
              (("--param", "bf16", "--grad", "f32", "--master", "none"),

@@ -210,6 +210,11 @@ struct Mixes {
   template <class T, class P, class G, bool kMaster>
   static constexpr SegmentsFn kRoof = roof_segments<Roof<kReads, kWrites, T, P, G, kMaster>>;
 };
+template <>
+struct Mixes<0, 0> {  // a fold alone: no streams
+  template <class T, class P, class G, bool kMaster>
+  static constexpr SegmentsFn kRoof = nullptr;
+};
 
 // In the order of mix_of. Passes with the same streams share their kernels.
 template <class Pass, class M = Mixes<columns_of<Pass>(&Use::read), columns_of<Pass>(&Use::write)>>

@@ -60,17 +60,6 @@ const VariantInfo& variant_of(const Group& group) {
   return group.rule().variants[size_t(group.variant())];
 }
 
-// What a pass carries for each element.
-struct PassBytes {
-  double counted = 0;  // read + written
-  double fetched = 0;  // by stores to lines that the pass does not read
-
-  void add(int64_t size, bool read, bool write) {
-    counted += double(size * (read + write));
-    if (write && !read) fetched += double(size);
-  }
-};
-
 PassBytes bytes_of(const PassInfo& pass, const Subject& subject) {
   const int64_t state = size_of(compute_type(subject.param)), visible = size_of(subject.param);
   PassBytes bytes;
@@ -93,6 +82,11 @@ talus_allocator huge_allocator() {
 }
 
 }  // namespace
+
+void PassBytes::add(int64_t size, bool read, bool write) {
+  counted += double(size * (read + write));
+  if (write && !read) fetched += double(size);
+}
 
 bool Subject::has_master() const { return is_16_bit(param) && master != TALUS_MASTER_NONE; }
 
@@ -159,20 +153,24 @@ void StepCase::add_params(const Preset& preset) {
 void StepCase::find_roofs() {
   const RoofTable& table = roof_of_target();
   if (subject_.norm) {
-    roofs_ = {table.read_gradients};
-    bytes_per_param_ = traffic_per_param_ = double(size_of(subject_.grad));
+    add_roof(table.read_gradients, {double(size_of(subject_.grad)), 0});
     return;
   }
   const Group& group = optimizer_->model().group_of(0);
+  if (group.needs_total()) add_roof(table.read_gradients, {double(size_of(subject_.grad)), 0});
   const VariantRoof passes = table.step[rule_index(group.rule())][group.variant()];
   const int mix = mix_of(subject_.param, subject_.grad, subject_.has_master());
   size_t pass = 0;
   for (const PassInfo& each : variant_of(group).passes) {
-    roofs_.push_back(passes[pass++][mix]);
-    const PassBytes bytes = bytes_of(each, subject_);
-    bytes_per_param_ += bytes.counted;
-    traffic_per_param_ += bytes.counted + bytes.fetched;
+    if (!each.uses.empty()) add_roof(passes[pass][mix], bytes_of(each, subject_));
+    ++pass;
   }
+}
+
+void StepCase::add_roof(SegmentsFn function, const PassBytes& bytes) {
+  roofs_.push_back(function);
+  bytes_per_param_ += bytes.counted;
+  traffic_per_param_ += bytes.counted + bytes.fetched;
 }
 
 void StepCase::work() {

@@ -23,6 +23,14 @@ struct Subject {
   bool has_master() const;
 };
 
+// What a pass carries for each element.
+struct PassBytes {
+  double counted = 0;  // read + written
+  double fetched = 0;  // by stores to lines that the pass does not read
+
+  void add(int64_t size, bool read, bool write);
+};
+
 // Of all operands that StepCase touches, each tensor on a cache line of its own.
 uint64_t operand_bytes(const Preset& preset, const Subject& subject);
 
@@ -46,11 +54,12 @@ class StepCase {
  private:
   void add_params(const Preset& preset);
   void find_roofs();
+  void add_roof(talus::SegmentsFn function, const PassBytes& bytes);
 
   Subject subject_;
   HugeMemory params_, grads_;
   std::unique_ptr<talus::Optimizer> optimizer_;  // goes before the memory it points to
-  std::vector<talus::SegmentsFn> roofs_;         // of each pass
+  std::vector<talus::SegmentsFn> roofs_;         // of each pass, and of the norm first
   int64_t param_count_;
   double bytes_per_param_ = 0, traffic_per_param_ = 0;
 };

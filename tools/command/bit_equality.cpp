@@ -91,7 +91,7 @@ std::vector<Setup> all_setups() {
       setups.push_back({name, "defaults", {}});
       setups.push_back(with_all_state(name, nullptr));
       for (const talus_hyper& hyper : talus::hypers(name))
-        if (hyper.kind == TALUS_FLAG && !(hyper.flags & TALUS_HYPER_FIXED))
+        if (hyper.kind == TALUS_FLAG && hyper.max == 1 && !(hyper.flags & TALUS_HYPER_FIXED))
           setups.push_back(with_all_state(name, hyper.name));
     }
   return setups;

@@ -156,7 +156,7 @@ def state_text(state):
 
 def range_text(hyper):
     if hyper["kind"] == "flag":
-        return "0 or 1"
+        return "0 or 1" if hyper["max"] == 1 else "0"
     low, high = hyper["min"], hyper["max"]
     left = "(" if hyper["min_open"] or low is None else "["
     right = ")" if hyper["max_open"] or high is None else "]"

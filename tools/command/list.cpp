@@ -32,7 +32,7 @@ const char* kind_name(int32_t kind) {
 
 // "[0, inf)": an infinite bound is never reached, so it is open.
 std::string format_range(const talus_hyper& hyper) {
-  if (hyper.kind == TALUS_FLAG) return "0 or 1";
+  if (hyper.kind == TALUS_FLAG) return hyper.max == 0 ? "0" : "0 or 1";
   const bool min_open = hyper.flags & TALUS_HYPER_MIN_OPEN || std::isinf(hyper.min);
   const bool max_open = hyper.flags & TALUS_HYPER_MAX_OPEN || std::isinf(hyper.max);
   return fmt::format("{}{}, {}{}", min_open ? '(' : '[', hyper.min, hyper.max,
