@@ -270,7 +270,12 @@ int32_t set_row_gradients(void* context, const RowGradient* list, int32_t count,
   return TALUS_OK;
 }
 
-constexpr int64_t kRowsOfChunk = 512;
+// Rows that a thread takes at once: about as much as a chunk of the plan, but few short ones, since
+// each may wait for memory of its own.
+int64_t chunk_rows(const CoalescedRows& rows) {
+  constexpr int64_t kMost = 512;
+  return std::clamp(kChunk / rows.gradient().row_length, int64_t{1}, kMost);
+}
 
 void run_row_gradient(Context& x, const CoalescedRows& rows, const PassCall& call,
                       SegmentsFn function) {
@@ -278,12 +283,13 @@ void run_row_gradient(Context& x, const CoalescedRows& rows, const PassCall& cal
     const CoalescedRows* rows;
     const PassCall* call;
     SegmentsFn function;
-  } work{&rows, &call, function};
-  x.runner.run((rows.count() + kRowsOfChunk - 1) / kRowsOfChunk, kSerialBelow,
+    int64_t rows_at_once;
+  } work{&rows, &call, function, chunk_rows(rows)};
+  x.runner.run((rows.count() + work.rows_at_once - 1) / work.rows_at_once, kSerialBelow,
                [](void* p, int64_t c) {
                  const Work& w = *static_cast<const Work*>(p);
-                 update_rows(*w.call, *w.rows, w.function, c * kRowsOfChunk,
-                             std::min((c + 1) * kRowsOfChunk, w.rows->count()));
+                 update_rows(*w.call, *w.rows, w.function, c * w.rows_at_once,
+                             std::min((c + 1) * w.rows_at_once, w.rows->count()));
                },
                &work);
 }

@@ -105,6 +105,8 @@ class Optimizer {
 
   Status add_checked(int32_t group, std::span<const talus_param> params);
   void take_back(int64_t param_count);
+  template <class F>
+  Status each_gradient(int64_t count, F f) const;
   Status check_new_gradients(int64_t first) const;
   Status check_grad(int64_t param, const void* grad) const;
   Status check_device(const void* data, uint64_t bytes, int64_t param, const char* what) const;

@@ -47,7 +47,7 @@ Status Optimizer::check_rows(int64_t param, const talus_rows& rows) const {
                    Int(rows.count));
   Parameter as_rows;
   as_rows.name = p.name;
-  if (__builtin_mul_overflow(rows.count, std::max<int64_t>(row_length(p), 1), &as_rows.count))
+  if (rows.count > INT64_MAX / 8 / std::max<int64_t>(row_length(p), 1))
     return failure(TALUS_E_ARGUMENT, "%s: count is %lld, more rows than memory can hold",
                    at.c_str(), Int(rows.count));
   as_rows.count = rows.count * row_length(p);

@@ -41,13 +41,13 @@ Status Optimizer::add_checked(int32_t group, std::span<const talus_param> params
     p.group = group;
     TALUS_TRY(model_.params.add(p, params[i].data));
     const int64_t row = int64_t(before + i);
-    TALUS_TRY(check_dense(row, params[i].grad));
     model_.table.add_row(p.count);  // reserved: nothing throws until the row is whole
     model_.table.set(kValue, row, params[i].data, p.dtype);
     model_.table.set(kGradient, row, params[i].grad, p.grad_dtype);
     model_.table.seal(row);
     model_.classes.add_parameter(group);
     memory_->add_parameter();
+    TALUS_TRY(check_dense(row, params[i].grad));
     TALUS_TRY(check_device(params[i].data, uint64_t(p.count * size_of(p.dtype)), row, "data"));
     TALUS_TRY(check_device(params[i].grad, uint64_t(p.count * size_of(p.grad_dtype)), row, "grad"));
   }
@@ -64,6 +64,27 @@ void Optimizer::take_back(int64_t n) {
   first_state_.resize(size_t(n) + 1);
 }
 
+// Calls f(parameter, memory, bytes) for every gradient that is bound to the first `count`: dense ones,
+// also those that rows stand in for, and values of rows. The table alone: parameters may come one by
+// one.
+template <class F>
+Status Optimizer::each_gradient(int64_t count, F f) const {
+  const TensorTable& table = model_.table;
+  const auto bytes_of = [&](int64_t p, int64_t elements) {
+    return uint64_t(elements * size_of(table.dtype(kGradient, p)));
+  };
+  for (int64_t p = 0; p < count; ++p)
+    if (const void* const grad = table.data(kGradient, p))
+      TALUS_TRY(f(p, grad, bytes_of(p, table.count[size_t(p)])));
+  for (const BoundRows& bound : row_gradients_) {
+    const int64_t p = bound.rows.tensor;
+    if (bound.dense) TALUS_TRY(f(p, bound.dense, bytes_of(p, table.count[size_t(p)])));
+    if (bound.rows.values)
+      TALUS_TRY(f(p, bound.rows.values, bytes_of(p, bound.rows.count * bound.rows.row_length)));
+  }
+  return {};
+}
+
 // New gradients against all data, and the gradients that were there against the new data.
 Status Optimizer::check_new_gradients(int64_t first) const {
   uintptr_t low = UINTPTR_MAX, high = 0;
@@ -75,14 +96,10 @@ Status Optimizer::check_new_gradients(int64_t first) const {
     high =
         std::max(high, begin + uintptr_t(model_.params[p].count * size_of(model_.params[p].dtype)));
   }
-  for (int64_t p = 0; p < first; ++p) {  // the table alone: parameters may come one by one
-    const uintptr_t grad = uintptr_t(model_.table.data(kGradient, p));
-    const uintptr_t bytes =
-        uintptr_t(model_.table.count[size_t(p)] * size_of(model_.table.dtype(kGradient, p)));
-    if (grad && grad < high && grad + bytes > low)
-      TALUS_TRY(check_grad(p, model_.table.data(kGradient, p)));
-  }
-  return {};
+  return each_gradient(first, [&](int64_t p, const void* data, uint64_t bytes) -> Status {
+    if (uintptr_t(data) >= high || uintptr_t(data) + bytes <= low) return {};
+    return model_.params.check_overlap(data, bytes, p, "grad");
+  });
 }
 
 Status Optimizer::check_grad(int64_t param, const void* grad) const {
@@ -130,18 +147,16 @@ Status Optimizer::check_dense(int64_t param, const void* grad) const {
 Status Optimizer::check_no_gradient(const void* data, uint64_t bytes, int64_t param,
                                     const char* what) const {
   const uintptr_t begin = uintptr_t(data), end = begin + bytes;
-  for (int64_t q = 0; q < model_.params.size(); ++q) {
-    const uintptr_t grad = uintptr_t(model_.table.data(kGradient, q));
-    const uintptr_t grad_bytes =
-        uintptr_t(model_.table.count[size_t(q)] * size_of(model_.table.dtype(kGradient, q)));
-    if (grad && grad < end && grad + grad_bytes > begin)
-      return failure(TALUS_E_ARGUMENT,
-                     "parameter %lld %s: %s at %p overlaps the gradient of parameter %lld %s, "
-                     "expected memory of its own",
-                     static_cast<long long>(param), quoted(model_.params[param].name).c_str(), what,
-                     data, static_cast<long long>(q), quoted(model_.params[q].name).c_str());
-  }
-  return {};
+  return each_gradient(
+      model_.params.size(), [&](int64_t q, const void* grad, uint64_t grad_bytes) -> Status {
+        if (uintptr_t(grad) >= end || uintptr_t(grad) + grad_bytes <= begin) return {};
+        return failure(
+            TALUS_E_ARGUMENT,
+            "parameter %lld %s: %s at %p overlaps the gradient of parameter %lld %s, expected "
+            "memory of its own",
+            static_cast<long long>(param), quoted(model_.params[param].name).c_str(), what, data,
+            static_cast<long long>(q), quoted(model_.params[q].name).c_str());
+      });
 }
 
 // Memory for what already lies at `old` (NULL: nowhere): its old place does not count.
