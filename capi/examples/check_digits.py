@@ -1,4 +1,7 @@
-"""Runs the digit example as a user would: accuracy, repeatability, output streams, exit codes."""
+"""Runs the digit example as a user would: accuracy, repeatability, output streams, exit codes.
+
+    check_digits.py TRAIN_DIGITS COMPARE_DIGITS [Short]
+"""
 
 import os
 import pty
@@ -11,7 +14,7 @@ import unittest
 LEAST_ACCURACY = 0.96
 LAST_LINE = re.compile(r"test accuracy (0\.\d{4}|1\.0000) \((\d+) of 599\)")
 CSV_HEADER = "epoch,train_loss,validation_loss,validation_accuracy"
-binary = ""
+binary = comparison = ""
 
 
 def run(*args, **kwargs):
@@ -31,7 +34,16 @@ def listed(kind):
     return re.search(rf"^  {kind}:(.*)$", run("--help").stdout, re.MULTILINE)[1].split()
 
 
-class Digits(unittest.TestCase):
+def compare(*args):
+    """The exit code of compare_digits.py, the cells of each of its rows, and all that it printed."""
+    command = [sys.executable, "-B", comparison, binary, *args]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    rows = {line.split()[0]: line.split(maxsplit=1)[1] for line in result.stdout.splitlines()[2:]}
+    cells = {name: [*row.split()[:3], " ".join(row.split()[3:])] for name, row in rows.items()}
+    return result.returncode, cells, result.stdout + result.stderr
+
+
+class Program(unittest.TestCase):
     def assert_learns(self, *args):
         result = run(*args)
         self.assertEqual((result.returncode, result.stderr), (0, ""), args)
@@ -44,6 +56,8 @@ class Digits(unittest.TestCase):
         self.assertRegex(result.stderr, "^train_digits: ", args)
         self.assertIn(text, result.stderr, args)
 
+
+class Learning(Program):
     def test_every_dtype_learns_and_repeats(self):
         for dtype in "f32", "bf16", "f16":
             first = self.assert_learns("--dtype", dtype)
@@ -56,13 +70,48 @@ class Digits(unittest.TestCase):
                 output = self.assert_learns("--optimizer", name, "--dtype", dtype)
                 self.assertTrue(output.startswith(name + ": lr "), output)
 
+    def test_the_comparison_takes_the_lr_that_the_validation_third_chooses(self):
+        grid = ["0.00001", "0.01", "0.1"]
+        status, rows, text = compare("--grid", ",".join(grid), "--least", "0", "--", "--epochs", "2")
+        self.assertEqual(status, 0, text)
+        self.assertEqual(list(rows), listed("algorithms"), text)
+        for name in "adamw", "sgd":
+            ends = {}
+            for lr in grid:
+                lines = run("--optimizer", name, "--epochs", "2", "--set", "lr=" + lr).stdout
+                scores = re.findall(r"^(?:validation|test) accuracy (\S+)", lines, re.MULTILINE)
+                ends[lr] = scores
+            best = max(grid, key=lambda lr: float(ends[lr][0]))
+            self.assertEqual(rows[name][:3], [best, *ends[best]], ends)
+
+    def test_the_comparison_fails_below_its_floor(self):
+        few = "--grid", "0.01", "--", "--epochs", "1"
+        status, rows, text = compare("--least", "1.1", *few)
+        self.assertEqual(status, 1, text)
+        self.assertEqual(rows["adamw"][3], "BELOW 1.1", text)
+        self.assertNotIn("BELOW", " ".join(rows["sparse_adam"]), text)
+        status, rows, text = compare("--least", "0", *few, "--set", "nosuch=1")
+        self.assertEqual(status, 1, text)
+        self.assertIn("nosuch", " ".join(rows["adamw"]), text)
+
+
+class Short(Program):
+    """What runs a few epochs, or none."""
+
     def test_every_algorithm_runs(self):
         names = listed("algorithms") + listed("aliases")
         self.assertIn("adamw", names)
         for name in names:
-            result = run("--optimizer", name, "--epochs", "1")
+            rows = ["--rows"] if name == "sparse_adam" else []
+            result = run("--optimizer", name, "--epochs", "1", *rows)
             self.assertEqual((result.returncode, result.stderr), (0, ""), name)
             accuracy(result)
+
+    def test_gradients_as_rows_give_the_bits_of_dense_ones(self):
+        plain = "--optimizer", "sgd", "--epochs", "2", "--set", "momentum=0"
+        dense, rows = run(*plain), run(*plain, "--rows")
+        self.assertEqual((rows.returncode, rows.stderr), (0, ""))
+        self.assertEqual(dense.stdout, rows.stdout)
 
     def test_threads_never_change_the_result(self):
         one, many = run("--epochs", "3", "--threads", "1"), run("--epochs", "3", "--threads", "4")
@@ -154,5 +203,5 @@ def on_terminal(*args):
 
 
 if __name__ == "__main__":
-    binary = sys.argv.pop(1)
+    binary, comparison = sys.argv.pop(1), sys.argv.pop(1)
     unittest.main()

@@ -4,8 +4,7 @@
  *
  * The network and its gradients (perceptron.h) are the program's own affair; talus sees pointers,
  * dtypes and names. For the use of the library read create_optimizer, train_epoch and train.
- * Nothing here knows which algorithms there are or which hyperparameters they have, so a new one
- * runs at once.
+ * Nothing here knows what algorithms and hyperparameters there are, so a new one runs at once.
  *
  * Fixed before any tuning: the split into three thirds by kSplitSeed, whatever --seed is; the
  * initialisation (init_network); the default seed, 1. Tuned on the validation third only: kHidden,
@@ -57,7 +56,7 @@ static const Dtype kDtypes[] = {{"f32", TALUS_F32, NULL, NULL},
 typedef struct Storage {
   const Dtype *dtype;
   void *data, *grad;
-  void *talus_data, *talus_grad;
+  void *talus_data, *talus_grad, *talus_indices;
 } Storage;
 
 /* On the CPU talus sees the host's own memory; train_digits_cuda.c copies to a device and back. */
@@ -82,7 +81,7 @@ typedef struct Options {
   } sets[kMaxSets];
   int set_count;
   long long seed, epochs, batch, threads; /* threads -1: not given */
-  int quiet;
+  int quiet, rows;
 } Options;
 
 typedef struct Run {
@@ -179,7 +178,8 @@ static void load_parameters(Network *net, const Storage *storage) {
 }
 
 static Storage create_storage(const Dtype *dtype, Network *net) {
-  Storage storage = {dtype, net->parameters, net->gradients, NULL, NULL};
+  static int32_t indices[kWidest];
+  Storage storage = {dtype, net->parameters, net->gradients, NULL, NULL, NULL};
   size_t bytes = kParameters * element_bytes(&storage);
   if (dtype->narrow) {
     uint16_t *data = storage.data = allocate(1, bytes);
@@ -188,6 +188,8 @@ static Storage create_storage(const Dtype *dtype, Network *net) {
   }
   storage.talus_data = to_device(storage.data, bytes);
   storage.talus_grad = to_device(storage.grad, bytes);
+  for (int i = 0; i < kWidest; ++i) indices[i] = i;
+  storage.talus_indices = to_device(indices, sizeof indices);
   load_parameters(net, &storage);
   return storage;
 }
@@ -195,25 +197,42 @@ static Storage create_storage(const Dtype *dtype, Network *net) {
 static void destroy_storage(Storage *storage) {
   release(storage->talus_data);
   release(storage->talus_grad);
+  release(storage->talus_indices);
   if (storage->dtype->narrow == NULL) return;
   free(storage->data);
   free(storage->grad);
 }
 
 /* Hands a tensor to a group, once: the pointers stay the same for the whole run. */
-static void add_tensor(talus_optimizer *opt, int32_t group, const Storage *storage,
-                       const Tensor *tensor) {
+static void add_tensor(talus_optimizer *opt, int32_t group, const Run *run, const Tensor *tensor) {
+  const Storage *storage = &run->storage;
   size_t offset = (size_t)tensor->first * element_bytes(storage);
   talus_param param;
   memset(&param, 0, sizeof param);
   param.struct_size = sizeof param;
   param.dtype = storage->dtype->id; /* behind a 16-bit parameter talus keeps an f32 master */
   param.data = (char *)storage->talus_data + offset;
-  param.grad = (char *)storage->talus_grad + offset;
+  param.grad = run->options.rows ? NULL : (char *)storage->talus_grad + offset;
   param.name = tensor->name;
   param.shape = tensor->shape;
   param.ndim = tensor->ndim;
   CHECK(talus_add_params(opt, group, 1, &param, NULL));
+}
+
+/* Gives the gradients as rows, which here are all of them: for rules that take no other. */
+static void bind_rows(const Run *run) {
+  const Storage *storage = &run->storage;
+  for (int i = 0; i < 2 * kLayers; ++i) {
+    const Tensor *tensor = i % 2 ? &run->net.bias[i / 2] : &run->net.weight[i / 2];
+    talus_rows rows;
+    memset(&rows, 0, sizeof rows);
+    rows.struct_size = sizeof rows;
+    rows.index_dtype = TALUS_I32;
+    rows.count = tensor->shape[0];
+    rows.indices = storage->talus_indices;
+    rows.values = (char *)storage->talus_grad + (size_t)tensor->first * element_bytes(storage);
+    CHECK(talus_bind_rows(run->opt, i, &rows)); /* in the order in which they were added */
+  }
 }
 
 static talus_hyper describe_hyper(const char *algorithm, int32_t i) {
@@ -251,8 +270,8 @@ static talus_optimizer *create_optimizer(const Run *run) {
     CHECK(talus_set(opt, biases, "weight_decay", 0));
   if (options->threads >= 0) CHECK(talus_set_setting(opt, "threads", (double)options->threads));
   for (int l = 0; l < kLayers; ++l) {
-    add_tensor(opt, 0, &run->storage, &run->net.weight[l]);
-    add_tensor(opt, biases, &run->storage, &run->net.bias[l]);
+    add_tensor(opt, 0, run, &run->net.weight[l]);
+    add_tensor(opt, biases, run, &run->net.bias[l]);
   }
   return opt;
 }
@@ -304,6 +323,7 @@ static double train_epoch(Run *run) {
     if (batch.count > run->options.batch) batch.count = (int)run->options.batch;
     loss += compute_gradients(&run->net, batch, kNoise, &run->random) * batch.count / images.count;
     store_gradients(&run->net, &run->storage);
+    if (run->options.rows) bind_rows(run);
     CHECK(talus_step(run->opt, NULL));
     load_parameters(&run->net, &run->storage);
   }
@@ -365,6 +385,7 @@ static void print_help(void) {
       "  --data FILE        lines of 64 pixels of 0 to 16 and the digit\n"
       "  --log FILE         CSV: epoch,train_loss,validation_loss,validation_accuracy\n"
       "  --save FILE        the parameters after training, raw f32\n"
+      "  --rows             give gradients as rows, all of them (for sparse_adam)\n"
       "  --quiet            no progress bar, which a terminal gets\n"
       "  --help\n\n"
       "Example: train_digits --optimizer sgd --set lr=0.05 --set nesterov=1 --dtype bf16\n\n");
@@ -437,13 +458,13 @@ static void parse_value(Options *options, const char *option, char *value) {
 
 static Options parse_options(int argc, char **argv) {
   Options options = {
-      "adamw", TALUS_DIGITS_CSV, NULL, NULL, &kDtypes[0], {{NULL, 0}}, 0, 1, 80, 32, -1, 0};
+      "adamw", TALUS_DIGITS_CSV, NULL, NULL, &kDtypes[0], {{NULL, 0}}, 0, 1, 80, 32, -1, 0, 0};
   for (int i = 1; i < argc; ++i) {
     if (strcmp(argv[i], "--help") == 0) print_help();
-    if (strcmp(argv[i], "--quiet") == 0) {
-      options.quiet = 1;
-      continue;
-    }
+    int quiet = strcmp(argv[i], "--quiet") == 0, rows = strcmp(argv[i], "--rows") == 0;
+    options.quiet |= quiet;
+    options.rows |= rows;
+    if (quiet || rows) continue;
     if (i + 1 == argc) misuse("unknown option, or nothing after it:", argv[i]);
     parse_value(&options, argv[i], argv[i + 1]);
     ++i;
