@@ -11,7 +11,12 @@ struct Adadelta {
   };
 
   static constexpr Algorithm kAlgorithms[] = {
-      {"adadelta", nullptr, "Adadelta (Zeiler 2012)", {}},
+      {"adadelta",
+       nullptr,
+       "steps in the parameter's own unit, from two running mean squares",
+       {},
+       "Zeiler 2012, arXiv 1212.5701",
+       "training without tuning of lr"},
   };
 
   enum { square_avg, acc_delta };

@@ -17,7 +17,12 @@ struct Adagrad {
   };
 
   static constexpr Algorithm kAlgorithms[] = {
-      {"adagrad", nullptr, "Adagrad (Duchi et al. 2011)", {}},
+      {"adagrad",
+       nullptr,
+       "steps shrink with the sum of all squared gradients",
+       {},
+       "Duchi, Hazan & Singer 2011, JMLR 12",
+       "sparse features and embeddings; convex problems"},
       {"fused_adagrad", "adagrad", "apex FusedAdagrad", {}},
   };
 
@@ -49,6 +54,12 @@ struct Adagrad {
             .weight_decay = h[weight_decay]};
   }
 
+  static constexpr const char* kRows = "with weight_decay 0";
+  static constexpr bool kRowsOnly = false;
+  static const char* rows_conflict(const double* h) {
+    return h[weight_decay] != 0 ? "weight_decay would move rows that are not given, expected 0"
+                                : nullptr;
+  }
   static const char* conflict(const double*) { return nullptr; }
   static int variant(const double*) { return 0; }
 

@@ -12,7 +12,12 @@ struct Adamax {
   };
 
   static constexpr Algorithm kAlgorithms[] = {
-      {"adamax", nullptr, "Adam with the infinity norm (Kingma & Ba 2015)", {}},
+      {"adamax",
+       nullptr,
+       "Adam with the largest gradient in place of the second moment",
+       {},
+       "Kingma & Ba 2015, section 7, arXiv 1412.6980",
+       "gradients with rare large values, as of embeddings"},
   };
 
   enum { exp_avg, exp_inf };

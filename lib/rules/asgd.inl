@@ -14,7 +14,12 @@ struct Asgd {
   };
 
   static constexpr Algorithm kAlgorithms[] = {
-      {"asgd", nullptr, "averaged stochastic gradient descent (Polyak & Juditsky 1992)", {}},
+      {"asgd",
+       nullptr,
+       "plain gradient descent that also averages the weights",
+       {},
+       "Polyak & Juditsky 1992, SIAM J. Control Optim. 30(4)",
+       "convex problems and noisy gradients; read the slot ax"},
   };
 
   enum { ax };

@@ -35,7 +35,12 @@ struct Lamb {
   };
 
   static constexpr Algorithm kAlgorithms[] = {
-      {"lamb", nullptr, "Adam with a layer-wise trust ratio (You et al. 2020)", {}},
+      {"lamb",
+       nullptr,
+       "AdamW scaled for each tensor by a trust ratio",
+       {},
+       "You et al. 2020, arXiv 1904.00962",
+       "very large batches, as in pretraining of BERT"},
       {"fused_lamb", "lamb", "apex FusedLAMB", {}},
       {"fused_mixed_precision_lamb",
        "lamb",

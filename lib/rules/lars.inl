@@ -31,8 +31,15 @@ struct Lars {
 
   static constexpr Preset kClipped[] = {{trust_coefficient, 0.02}, {trust_clip, 1}};
   static constexpr Algorithm kAlgorithms[] = {
-      {"lars", nullptr, "SGD with a layer-wise trust factor (You et al. 2017)", {}},
-      {"larc", nullptr, "LARS with the layer-wise step size clipped at lr, as apex LARC", kClipped},
+      {"lars",
+       nullptr,
+       "SGD with a local lr for each tensor",
+       {},
+       "You, Gitman & Ginsburg 2017, arXiv 1708.03888",
+       "convolutional networks with very large batches"},
+      {"larc", nullptr, "LARS with the local lr capped at lr, as apex LARC", kClipped,
+       "You, Gitman & Ginsburg 2017, arXiv 1708.03888",
+       "large batches without warm-up; lr stays the upper bound"},
   };
 
   static bool has_momentum(const double* h) { return h[momentum] != 0; }

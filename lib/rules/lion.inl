@@ -11,7 +11,12 @@ struct Lion {
   };
 
   static constexpr Algorithm kAlgorithms[] = {
-      {"lion", nullptr, "Lion, the sign of a momentum (Chen et al. 2023)", {}},
+      {"lion",
+       nullptr,
+       "the sign of an interpolated momentum",
+       {},
+       "Chen et al. 2023, arXiv 2302.06675",
+       "large models and batches, with half the state of AdamW"},
   };
 
   enum { exp_avg };

@@ -18,7 +18,12 @@ struct Nadam {
   };
 
   static constexpr Algorithm kAlgorithms[] = {
-      {"nadam", nullptr, "Adam with Nesterov momentum (Dozat 2016)", {}},
+      {"nadam",
+       nullptr,
+       "Adam with Nesterov momentum",
+       {},
+       "Dozat 2016, ICLR workshop",
+       "what Adam is for, with a faster start"},
   };
 
   enum { exp_avg, exp_avg_sq, mu_product };

@@ -34,7 +34,12 @@ struct Novograd {
   };
 
   static constexpr Algorithm kAlgorithms[] = {
-      {"novograd", nullptr, "second moment a tensor (Ginsburg et al. 2019)", {}},
+      {"novograd",
+       nullptr,
+       "gradients divided by a running norm of each tensor",
+       {},
+       "Ginsburg et al. 2019, arXiv 1905.11286",
+       "speech and large batches, with half the state of Adam"},
       {"fused_novograd", "novograd", "apex FusedNovoGrad", {}},
   };
 

@@ -17,7 +17,12 @@ struct Radam {
   };
 
   static constexpr Algorithm kAlgorithms[] = {
-      {"radam", nullptr, "Adam with rectified variance (Liu et al. 2020)", {}},
+      {"radam",
+       nullptr,
+       "Adam that waits until its second moment can be trusted",
+       {},
+       "Liu et al. 2020, arXiv 1908.03265",
+       "Adam without a warm-up of lr"},
   };
 
   enum { exp_avg, exp_avg_sq };

@@ -16,7 +16,12 @@ struct RmsProp {
   };
 
   static constexpr Algorithm kAlgorithms[] = {
-      {"rmsprop", nullptr, "RMSprop (Tieleman & Hinton 2012), centered (Graves 2013)", {}},
+      {"rmsprop",
+       nullptr,
+       "gradients divided by their running root mean square",
+       {},
+       "Tieleman & Hinton 2012, Coursera lecture 6.5",
+       "recurrent networks and reinforcement learning"},
   };
 
   static bool has_momentum(const double* h) { return h[momentum] != 0; }

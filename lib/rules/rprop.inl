@@ -24,7 +24,12 @@ struct Rprop {
   };
 
   static constexpr Algorithm kAlgorithms[] = {
-      {"rprop", nullptr, "resilient backpropagation (Riedmiller & Braun 1993)", {}},
+      {"rprop",
+       nullptr,
+       "a step size for each element, moved by the signs of gradients",
+       {},
+       "Riedmiller & Braun 1993, IEEE ICNN",
+       "full batches only; noise turns the signs"},
   };
 
   enum { prev, step_size };

@@ -17,7 +17,12 @@ struct SparseAdam {
   };
 
   static constexpr Algorithm kAlgorithms[] = {
-      {"sparse_adam", nullptr, "Adam that touches the rows of a gradient alone", {}},
+      {"sparse_adam",
+       nullptr,
+       "Adam on the rows that have a gradient",
+       {},
+       "Kingma & Ba 2015, arXiv 1412.6980",
+       "embeddings of which a step touches few rows"},
   };
 
   enum { exp_avg, exp_avg_sq };

@@ -24,19 +24,19 @@ inline const std::vector<Rule>& rules() {
   static const std::vector<Rule> all = {
       sgd_rule(),
       adam_rule(),
-      sparse_adam_rule(),
-      lion_rule(),
-      rmsprop_rule(),
-      rprop_rule(),
-      adadelta_rule(),
       adagrad_rule(),
+      rmsprop_rule(),
+      adadelta_rule(),
       adamax_rule(),
-      asgd_rule(),
       nadam_rule(),
       radam_rule(),
+      asgd_rule(),
+      rprop_rule(),
+      lion_rule(),
       lamb_rule(),
-      lars_rule(),
       novograd_rule(),
+      lars_rule(),
+      sparse_adam_rule(),
   };
   // clang-format on
   return all;
