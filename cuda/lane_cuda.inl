@@ -11,6 +11,10 @@ TALUS_FN T quotient(T a, T divisor) {
   return a / divisor;
 }
 template <class T>
+TALUS_FN T quotient_of_any(T a, T divisor) {
+  return a / divisor;
+}
+template <class T>
 TALUS_FN T select(bool yes, T a, T b) {
   return yes ? a : b;
 }

@@ -39,6 +39,19 @@ TALUS_FN Vec<float> quotient(Vec<float> a, float divisor) {
 }
 TALUS_FN Vec<double> quotient(Vec<double> a, double divisor) { return a / Vec<double>(divisor); }
 
+// The same where a quotient may be subnormal: a vector that holds one takes the divider.
+TALUS_FN Vec<float> quotient_of_any(Vec<float> a, float divisor) {
+  using D = Vec<float>::D;
+  const Vec<float> fast = quotient(a, divisor);
+  const auto small = hn::Le(hn::Abs(fast.raw), hn::Set(D(), 0x1p-126f));
+  const auto not_zero = hn::Gt(hn::Abs(a.raw), hn::Zero(D()));
+  if (hn::AllFalse(D(), hn::And(small, not_zero))) return fast;
+  return a / Vec<float>(divisor);
+}
+TALUS_FN Vec<double> quotient_of_any(Vec<double> a, double divisor) {
+  return a / Vec<double>(divisor);
+}
+
 template <class T>
 TALUS_FN Vec<T> select(hn::Mask<typename Vec<T>::D> yes, Vec<T> a, Vec<T> b) {
   return hn::IfThenElse(yes, a.raw, b.raw);
@@ -53,6 +66,7 @@ struct Whole {
   using V = Vec<T>;
   TALUS_FN V load(const T* p) const { return hn::LoadU(typename V::D(), p); }
   TALUS_FN void store(V x, T* p) const { hn::StoreU(x.raw, typename V::D(), p); }
+  TALUS_FN V valid(V x) const { return x; }
 };
 
 // Masked access that touches no byte outside the first n elements. True for 4- and 8-byte lanes
@@ -66,6 +80,7 @@ struct FirstN {
   TALUS_FN explicit FirstN(int64_t n) : mask(hn::FirstN(typename V::D(), size_t(n))) {}
   TALUS_FN V load(const T* p) const { return hn::MaskedLoad(mask, typename V::D(), p); }
   TALUS_FN void store(V x, T* p) const { hn::BlendedStore(x.raw, mask, typename V::D(), p); }
+  TALUS_FN V valid(V x) const { return hn::IfThenElseZero(mask, x.raw); }  // what a sum may see
 };
 #else
 #define TALUS_MASKED_TAIL 0
@@ -125,4 +140,14 @@ TALUS_FN Vec<double> load_f64(const Bf16* p) {
   const auto half = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(p));
   const auto wide = hn::ShiftLeft<16>(hn::PromoteTo(d32, half));
   return hn::PromoteTo(Vec<double>::D(), hn::BitCast(df, wide));
+}
+
+// The halves of a vector as doubles, in order.
+TALUS_FN Vec<double> lower_f64(Vec<float> x) {
+  const hn::Half<Vec<float>::D> half;
+  return hn::PromoteTo(Vec<double>::D(), hn::LowerHalf(half, x.raw));
+}
+TALUS_FN Vec<double> upper_f64(Vec<float> x) {
+  const hn::Half<Vec<float>::D> half;
+  return hn::PromoteTo(Vec<double>::D(), hn::UpperHalf(half, x.raw));
 }

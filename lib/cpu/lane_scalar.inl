@@ -8,6 +8,10 @@ TALUS_FN T quotient(T a, T divisor) {
   return a / divisor;
 }
 template <class T>
+TALUS_FN T quotient_of_any(T a, T divisor) {
+  return a / divisor;
+}
+template <class T>
 TALUS_FN T select(bool yes, T a, T b) {
   return yes ? a : b;
 }
@@ -18,6 +22,7 @@ struct One {
   using V = T;
   TALUS_FN V load(const T* p) const { return *p; }
   TALUS_FN void store(V x, T* p) const { *p = x; }
+  TALUS_FN V valid(V x) const { return x; }
 };
 
 #if TALUS_SCALAR_TARGET  // the vocabulary of lane_hwy.inl with vectors of one element

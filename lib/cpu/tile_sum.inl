@@ -43,13 +43,34 @@ struct TileSum {
       lane[i - whole] = add_term<kSum>(lane[i - whole], double(load_one(x[i])));
   }
 
-  template <class T>
-  void add(Sum sum, const T* x, int64_t n) {
+  template <Sum kSum>
+  TALUS_FN void add_at(double* at, double x) {
+    *at = add_term<kSum>(*at, x);
+  }
+  template <Sum kSum>
+  TALUS_FN void add_at(double* at, float x) {
+    add_at<kSum>(at, double(x));
+  }
+#if !TALUS_SCALAR_TARGET
+  template <Sum kSum>
+  TALUS_FN void add_at(double* at, Vec<double> x) {
+    Whole<double>().store(add_term<kSum>(Whole<double>().load(at), x), at);
+  }
+  template <Sum kSum>
+  TALUS_FN void add_at(double* at, Vec<float> x) {
+    add_at<kSum>(at, lower_f64(x));
+    add_at<kSum>(at + kWidth, upper_f64(x));
+  }
+#endif
+
+  // Adds one vector or element of terms at `first`, widened to double. 0 as a term changes nothing.
+  template <class V>
+  TALUS_FN void add(Sum sum, V x, int64_t first) {
     switch (sum) {
-      case Sum::plain: return add_terms<Sum::plain>(x, n);
-      case Sum::squares: return add_terms<Sum::squares>(x, n);
-      case Sum::magnitudes: return add_terms<Sum::magnitudes>(x, n);
-      case Sum::largest: return add_terms<Sum::largest>(x, n);
+      case Sum::plain: return add_at<Sum::plain>(lane + first, x);
+      case Sum::squares: return add_at<Sum::squares>(lane + first, x);
+      case Sum::magnitudes: return add_at<Sum::magnitudes>(lane + first, x);
+      case Sum::largest: return add_at<Sum::largest>(lane + first, x);
     }
   }
 

@@ -114,7 +114,7 @@ struct Lamb {
     template <class V, class S>
     TALUS_FN static void update(const Scalars<S>& s, const S* clip, V* x, V* term) {
       V p = x[0], g = x[1], &m = x[2], &v = x[3];
-      if (clip[0] != 1) g = g / V(clip[0]);
+      if (clip[0] != 1) g = quotient_of_any(g, clip[0]);
       if (s.pulls != 0) g = g + V(s.weight_decay) * p;
       m = V(s.beta1) * m + V(s.m_weight) * g;
       v = V(s.beta2) * v + (V(s.v_weight) * g) * g;
