@@ -56,6 +56,7 @@ struct HyperSet {
   Values values;  // what differs from the algorithm's defaults
   // f32 ULPs that 100 steps may be away from the double reference, where that is more than usual.
   double value_ulps = 0, state_ulps = 0;
+  bool spreads = false;  // sums over the tensor: one NaN reaches all its elements
 };
 
 // ---- values, by integer arithmetic: the same on every compiler and machine

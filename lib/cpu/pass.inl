@@ -32,7 +32,7 @@ TALUS_FN void update_lanes(const Uniform<Rule, T>& u, Access access, int64_t i,
   Pass::update(u.scalars, u.part, x, term);
   for (int k = 0; k < Pass::kUseCount; ++k)
     if (Pass::kUses[k].write) access.store(x[k], at.use[k] + i);
-  for (int k = 0; k < Pass::kSumCount; ++k) access.store(term[k], at.term[k] + i);
+  for (int k = 0; k < kTermCount<Pass>; ++k) access.store(term[k], at.term[k] + i);
 }
 
 template <class Rule, class Pass, class T>
@@ -64,6 +64,31 @@ TALUS_FN int column_of(const TableView& table, int64_t tensor, int column) {
   return column == kValue && table.column[kHidden].data[tensor] ? int(kHidden) : column;
 }
 
+// The pass's own summands of a block, in double as all of a summand is.
+template <class Rule, class Pass, class T>
+void evaluate_summands(const Row& row, const T* a, const T* b, int64_t n, double* out) {
+  typename Rule::template Scalars<double> s;
+  __builtin_memcpy(&s, row.scalar, sizeof s);
+  int64_t i = 0;
+  for (; i + kLanes<double> <= n; i += kLanes<double>)
+    Whole<double>().store(Pass::summand(s, load_f64(a + i), load_f64(b + i)), out + i);
+  for (; i < n; ++i) out[i] = Pass::summand(s, double(a[i]), double(b[i]));
+}
+
+// The n terms of sum k of a block into its tile.
+template <class Rule, class Pass, class T>
+TALUS_FN void add_to_tile(int k, const Row& row, const T (*term)[kBlock], int64_t n,
+                          TileSum& tile) {
+  if constexpr (kHasOwnSum<Pass>) {
+    if (Pass::kSums[k] == Sum::own) {
+      alignas(64) double summand[kBlock];
+      evaluate_summands<Rule, Pass>(row, term[k], term[Pass::kSumCount], n, summand);
+      return tile.add(Sum::own, summand, n);
+    }
+  }
+  tile.add(Pass::kSums[k], term[k], n);
+}
+
 // One segment, block by block. An operand of type T is used in place, any other through `block`.
 template <class Rule, class Pass, class T>
 [[gnu::noinline]] void update_staged(const Uniform<Rule, T>& u, const PassCall& call,
@@ -82,7 +107,7 @@ template <class Rule, class Pass, class T>
       if (dtype != kDtypeOf<T> && Pass::kUses[k].read)
         load_block(c.data[g.tensor], dtype, i, n, left, block[k]);
     }
-    for (int k = 0; k < Pass::kSumCount; ++k) at_block.term[k] = term[k];
+    for (int k = 0; k < kTermCount<Pass>; ++k) at_block.term[k] = term[k];
     update_span_apart<Rule, Pass, T>(u, n, at_block);
     for (int k = 0; k < Pass::kUseCount; ++k) {
       if (!Pass::kUses[k].write) continue;
@@ -100,7 +125,7 @@ template <class Rule, class Pass, class T>
       const int64_t in_tile = i % kTile;
       for (int k = 0; k < Pass::kSumCount; ++k) {
         if (in_tile == 0) tile[k].clear();
-        tile[k].add(Pass::kSums[k], term[k], n);
+        add_to_tile<Rule, Pass>(k, call.rows[table.scalar_class[g.tensor]], term, n, tile[k]);
         if (in_tile + n == kTile || i + n == end)
           *call.partial(k, g.tensor, i / kTile) = tile[k].total(Pass::kSums[k]);
       }
