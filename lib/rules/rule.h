@@ -137,14 +137,14 @@ struct TotalFold : FoldPass {
 template <class Pass>
 inline constexpr bool kFolds = Pass::kSumCount > 0 || Pass::kUseCount == 0;
 
-template <class Pass>
-constexpr bool has_own_sum() {
-  for (int k = 0; k < Pass::kSumCount; ++k)
-    if (Pass::kSums[k] == Sum::own) return true;
+template <int kCount>
+constexpr bool has_own_sum(const Sum (&sums)[kCount], int count) {
+  for (int k = 0; k < count; ++k)
+    if (sums[k] == Sum::own) return true;
   return false;
 }
 template <class Pass>
-inline constexpr bool kHasOwnSum = has_own_sum<Pass>();
+inline constexpr bool kHasOwnSum = has_own_sum(Pass::kSums, Pass::kSumCount);
 // What update leaves: a term for each sum, and the second one of Sum::own.
 template <class Pass>
 inline constexpr int kTermCount = Pass::kSumCount + kHasOwnSum<Pass>;
