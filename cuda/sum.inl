@@ -16,10 +16,14 @@ struct TileSums {
       for (int h = 0; h < kHeld; ++h) lane[k][h] = 0;
     });
   }
-  template <class T>
-  TALUS_FN void add(const T* term, int h) {
-    each<Pass::kSumCount>(
-        [&](auto k) { lane[k][h] = add_term<Pass::kSums[k]>(lane[k][h], double(term[k])); });
+  template <class T, class S>
+  TALUS_FN void add(const S& scalars, const T* term, int h) {
+    each<Pass::kSumCount>([&](auto k) {
+      double x = double(term[k]);
+      if constexpr (Pass::kSums[k] == Sum::own)
+        x = Pass::summand(scalars, x, double(term[Pass::kSumCount]));
+      lane[k][h] = add_term<Pass::kSums[k]>(lane[k][h], x);
+    });
   }
   // Folds the 128 lanes 64, 32, ... 4 apart over the warp, then 2 and 1 apart; in thread 0 of it.
   template <int k>
@@ -39,10 +43,12 @@ struct TileSums {
   }
 };
 
-// A pass over the n elements of one tile that begins at `first` of a piece, by one warp.
+// A pass over the n elements of one tile that begins at `first` of a piece, by one warp. wide: the
+// scalars in double, for own summands only.
 template <class Rule, class Pass, class T, bool kDirect>
-TALUS_FN TileSums<Pass> sum_tile(const Uniform<Rule, T>& u, const Operands<Pass, T, kDirect>& at,
-                                 uint32_t first, uint32_t n) {
+TALUS_FN TileSums<Pass> sum_tile(const Uniform<Rule, T>& u,
+                                 const typename Rule::template Scalars<double>& wide,
+                                 const Operands<Pass, T, kDirect>& at, uint32_t first, uint32_t n) {
   constexpr uint32_t kRound = kTileLanes;
   const uint32_t own = threadIdx.x % 32 * kHeld;
   TileSums<Pass> sums;
@@ -57,7 +63,7 @@ TALUS_FN TileSums<Pass> sum_tile(const Uniform<Rule, T>& u, const Operands<Pass,
     T term[kHeld][Pass::kSumCount + 1];
     update_some<Rule, kHeld>(u, at, first + i + own, term);
 #pragma unroll
-    for (int h = 0; h < kHeld; ++h) sums.add(term[h], h);
+    for (int h = 0; h < kHeld; ++h) sums.add(wide, term[h], h);
   }
   for (uint32_t i = whole; i < n; i += kRound) {
 #pragma unroll
@@ -65,7 +71,7 @@ TALUS_FN TileSums<Pass> sum_tile(const Uniform<Rule, T>& u, const Operands<Pass,
       T term[1][Pass::kSumCount + 1];
       if (i + own + h >= n) continue;
       update_some<Rule, 1>(u, at, first + i + own + h, term);
-      sums.add(term[0], h);
+      sums.add(wide, term[0], h);
     }
   }
   return sums;
@@ -83,10 +89,14 @@ __global__ void __launch_bounds__(kSumThreads, 4)
   for_each_piece<Pass>(args, u, [&](const Piece& piece) {
     const uint32_t tiles = (piece.count + uint32_t(kTile) - 1) / uint32_t(kTile);
     uint32_t tile = turn;
+    typename Rule::template Scalars<double> wide;
+    if constexpr (kHasOwnSum<Pass>)
+      __builtin_memcpy(&wide, tables.rows[tables.members[piece.tensor].scalar_class].scalar,
+                       sizeof wide);
     for (; tile < tiles; tile += kWarps) {
       const uint32_t first = tile * uint32_t(kTile), left = piece.count - first;
-      TileSums<Pass> sums = sum_tile<Rule>(u, operands_of<Pass, T, kDirect>(tables, piece), first,
-                                           left < uint32_t(kTile) ? left : uint32_t(kTile));
+      TileSums<Pass> sums = sum_tile<Rule>(u, wide, operands_of<Pass, T, kDirect>(tables, piece),
+                                           first, left < uint32_t(kTile) ? left : uint32_t(kTile));
       const int64_t at = int64_t(tables.tile_first[piece.tensor]) + int64_t(piece.begin / kTile);
       each<Pass::kSumCount>([&](auto k) {
         const double total = sums.template total<k>();

@@ -57,6 +57,7 @@ struct HyperSet {
   // f32 ULPs that 100 steps may be away from the double reference, where that is more than usual.
   double value_ulps = 0, state_ulps = 0;
   double narrow_state_ulps = 0;  // the same for states beside a 16-bit value
+  bool spreads = false;          // sums over the tensor: one NaN reaches all its elements
 };
 
 // ---- values, by integer arithmetic: the same on every compiler and machine

@@ -118,6 +118,26 @@ TEST_CASE("abi: nesterov without momentum is refused by prepare and step, and no
   CHECK(talus_step(opt, nullptr) == TALUS_OK);
 }
 
+TEST_CASE("abi: values that exclude each other are refused by name until they fit") {
+  struct Excluded {
+    const char *algorithm, *set, *other;
+    double value, fits;
+  };
+  for (const Excluded& x :
+       {Excluded{"adam", "cautious_weight_decay", "decoupled_weight_decay", 1, 1},
+        Excluded{"rprop", "step_size_min", "step_size_max", 60, 70}}) {
+    INFO(x.algorithm);
+    Handle opt(x.algorithm);
+    Model model;
+    model.add_to(opt);
+    REQUIRE(talus_set(opt, 0, x.set, x.value) == TALUS_OK);
+    refused(opt, TALUS_E_RANGE, {x.set, x.other}, [&] { return talus_prepare(opt, nullptr); });
+    refused(opt, TALUS_E_RANGE, {x.set, x.other}, [&] { return talus_step(opt, nullptr); });
+    REQUIRE(talus_set(opt, 0, x.other, x.fits) == TALUS_OK);
+    CHECK(talus_step(opt, nullptr) == TALUS_OK);
+  }
+}
+
 TEST_CASE("abi: a step with nothing bound is refused, in every way that it can be nothing") {
   Handle opt("adamw");
   Model model;

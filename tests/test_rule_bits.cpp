@@ -19,6 +19,8 @@ const HyperSet kSets[] = {
     hyper_set("sgd", "maximize, dampening, weight decay"),
     hyper_set("adam", "amsgrad, weight decay, maximize"),
     hyper_set("adamw", "defaults"),
+    hyper_set("fused_adam", "cautious, cautious decay, stable, amsgrad"),
+    hyper_set("lion", "cautious"),
 };
 
 // Tensors of all mixes; some are cut into chunks, some share one, some are empty.

@@ -10,6 +10,7 @@ struct Operands {
   T* use[Pass::kUseCount];
   int64_t left[Pass::kUseCount];  // elements to the end of the tensor; staged: 0. See prefetch()
   TileSum* sum;                   // of the tile that it lies in, where the pass has sums
+  T (*term)[kBlock];              // of a block, where the pass has summands of its own
 };
 
 // Class-wide and part-wide values, by value into the loop: vector stores may alias anything, so a
@@ -32,8 +33,11 @@ TALUS_FN void update_lanes(const Uniform<Rule, T>& u, Access access, int64_t i,
   Pass::update(u.scalars, u.part, x, term);
   for (int k = 0; k < Pass::kUseCount; ++k)
     if (Pass::kUses[k].write) access.store(x[k], at.use[k] + i);
-  for (int k = 0; k < Pass::kSumCount; ++k)
-    at.sum[k].add(Pass::kSums[k], access.valid(term[k]), i % kTileLanes);
+  if constexpr (kHasOwnSum<Pass>)
+    for (int k = 0; k < kTermCount<Pass>; ++k) access.store(term[k], at.term[k] + i);
+  else
+    for (int k = 0; k < Pass::kSumCount; ++k)
+      at.sum[k].add(Pass::kSums[k], access.valid(term[k]), i % kTileLanes);
 }
 
 template <class Rule, class Pass, class T>
@@ -65,6 +69,31 @@ TALUS_FN int column_of(const TableView& table, int64_t tensor, int column) {
   return column == kValue && table.column[kHidden].data[tensor] ? int(kHidden) : column;
 }
 
+// The pass's own summands of a block, in double as all of a summand is.
+template <class Rule, class Pass, class T>
+void evaluate_summands(const Row& row, const T* a, const T* b, int64_t n, double* out) {
+  typename Rule::template Scalars<double> s;
+  __builtin_memcpy(&s, row.scalar, sizeof s);
+  int64_t i = 0;
+  for (; i + kLanes<double> <= n; i += kLanes<double>)
+    Whole<double>().store(Pass::summand(s, load_f64(a + i), load_f64(b + i)), out + i);
+  for (; i < n; ++i) out[i] = Pass::summand(s, double(a[i]), double(b[i]));
+}
+
+// The n terms of each sum of a block into its tile.
+template <class Rule, class Pass, class T>
+void add_block(const Row& row, const T (*term)[kBlock], int64_t n, TileSum* tile) {
+  for (int k = 0; k < Pass::kSumCount; ++k) {
+    if (Pass::kSums[k] != Sum::own) {
+      tile[k].add_block(Pass::kSums[k], term[k], n);
+      continue;
+    }
+    alignas(64) double summand[kBlock];
+    evaluate_summands<Rule, Pass>(row, term[k], term[Pass::kSumCount], n, summand);
+    tile[k].add_block(Sum::plain, summand, n);
+  }
+}
+
 // One segment, block by block. An operand of type T is used in place, any other through `block`.
 // Sums are taken in the loop: apart, over terms in L1, memory rests meanwhile (lars at 0.89 of the
 // roof, now 0.94; novograd at 0.86, now 0.92; f32 in memory, 1 thread, 2-vCPU Intel Xeon,
@@ -73,11 +102,13 @@ template <class Rule, class Pass, class T>
 [[gnu::noinline]] void update_staged(const Uniform<Rule, T>& u, const PassCall& call,
                                      const Segment& g) {
   const TableView& table = call.plan->table;
-  const int64_t whole = table.path[g.tensor] == Path::direct ? kTile : kBlock;
-  alignas(64) T block[Pass::kUseCount][kBlock];
+  const int64_t whole = !kHasOwnSum<Pass> && table.path[g.tensor] == Path::direct ? kTile : kBlock;
+  alignas(64) T block[Pass::kUseCount][kBlock],
+      term[kHasOwnSum<Pass> ? kTermCount<Pass> : 1][kBlock];
   TileSum tile[Pass::kSumCount + 1];
   Operands<Pass, T> at_block;
   at_block.sum = tile;
+  at_block.term = term;
   for (int64_t i = g.begin, end = g.begin + g.count; i < end; i += whole) {
     const int64_t n = end - i < whole ? end - i : whole, left = table.count[g.tensor] - i;
     for (int k = 0; k < Pass::kSumCount; ++k)
@@ -103,6 +134,8 @@ template <class Rule, class Pass, class T>
         store_block(visible.data[g.tensor], visible.dtype[g.tensor], i, n, left, at_block.use[k]);
       }
     }
+    if constexpr (kHasOwnSum<Pass>)
+      add_block<Rule, Pass, T>(call.rows[table.scalar_class[g.tensor]], term, n, tile);
     for (int k = 0; k < Pass::kSumCount; ++k)
       if ((i + n) % kTile == 0 || i + n == end)
         *call.partial(k, g.tensor, i / kTile) = tile[k].total(Pass::kSums[k]);

@@ -1,5 +1,7 @@
 // Adam (Kingma & Ba 2015, Algorithm 1), with the decoupled decay of AdamW (Loshchilov & Hutter 2019,
-// Algorithm 2) and AMSGrad (Reddi et al. 2018, Algorithm 2).
+// Algorithm 2) and AMSGrad (Reddi et al. 2018, Algorithm 2). Cautious updates (Liang et al. 2024),
+// cautious decay (Chen et al. 2025) and StableAdamW (Wortsman et al. 2023, Algorithm 2) are flags;
+// the first and the last need two passes, for a sum over the tensor decides the step size.
 // No include guard: compiled once per lane. + - * / sqrt only.
 struct Adam {
   enum {
@@ -11,6 +13,9 @@ struct Adam {
     amsgrad,
     bias_correction,
     decoupled_weight_decay,
+    cautious,
+    cautious_weight_decay,
+    stable,
     maximize
   };
   static constexpr Hyper kHypers[] = {
@@ -26,6 +31,12 @@ struct Adam {
       {"decoupled_weight_decay", TALUS_FLAG, 0, kSwitch, 0,
        "1: shrink p by lr * weight_decay first; 0: add weight_decay * p to the gradient",
        "adam_w_mode"},
+      {"cautious", TALUS_FLAG, 0, kSwitch, 0,
+       "1: move only where first moment and gradient have the same sign"},
+      {"cautious_weight_decay", TALUS_FLAG, 0, kSwitch, 0,
+       "1: decoupled decay only where the update does not push against p"},
+      {"stable", TALUS_FLAG, 0, kSwitch, 0,
+       "1: divide lr by the root mean square of g / sqrt(v) where that is above 1"},
       {"maximize", TALUS_FLAG, 0, kSwitch, 0, "1: ascend; the decay still shrinks"},
   };
 
@@ -61,6 +72,8 @@ struct Adam {
     S beta2, v_weight, step_size, root_bias2, eps;
     S shrinks, pulls;      // flags: decoupled decay of p, decay in the gradient
     S keep, weight_decay;  // keep: 1 - lr * weight_decay
+    S aligned, masks;      // flags: cautious decay, cautious update
+    S lr, bias1, bias2;    // for the fold
   };
 
   static Scalars<double> scalars(const double* h, int64_t t) {
@@ -77,11 +90,48 @@ struct Adam {
             .shrinks = decays && h[decoupled_weight_decay] != 0 ? 1.0 : 0.0,
             .pulls = decays && h[decoupled_weight_decay] == 0 ? 1.0 : 0.0,
             .keep = 1 - h[lr] * h[weight_decay],
-            .weight_decay = h[weight_decay]};
+            .weight_decay = h[weight_decay],
+            .aligned = h[cautious_weight_decay],
+            .masks = h[cautious],
+            .lr = h[lr],
+            .bias1 = bias1,
+            .bias2 = bias2};
   }
 
-  static const char* conflict(const double*) { return nullptr; }
-  static int variant(const double* h) { return h[amsgrad] != 0; }
+  static const char* conflict(const double* h) {
+    if (h[cautious_weight_decay] != 0 && h[decoupled_weight_decay] == 0)
+      return "cautious_weight_decay = 1 needs decoupled_weight_decay = 1";
+    return nullptr;
+  }
+  static int variant(const double* h) {
+    const int sums = h[stable] != 0 ? 2 : h[cautious] != 0;
+    return 3 * (h[amsgrad] != 0) + sums;
+  }
+
+  // The gradient as it enters the moments.
+  template <class V, class S>
+  TALUS_FN static V pulled(const Scalars<S>& s, V g, V p) {
+    if (s.pulls != 0) return g + V(s.weight_decay) * p;
+    return g;
+  }
+  template <class V, class S>
+  TALUS_FN static void average(const Scalars<S>& s, V g, V& m, V& v) {
+    m = lerp(m, g, s.m_weight);
+    v = V(s.beta2) * v + (V(s.v_weight) * g) * g;
+  }
+  template <class V, class S>
+  TALUS_FN static V decayed(const Scalars<S>& s, V p, V m, S keep) {
+    if (s.shrinks == 0) return p;
+    const V less = p * V(keep);
+    if (s.aligned == 0) return less;
+    return by_signs(m, p, less, p, less);
+  }
+  template <class V, class S>
+  TALUS_FN static V moved(const Scalars<S>& s, V p, V m, V largest, S step_size) {
+    V root = sqrt(largest);
+    if (s.root_bias2 != 1) root = quotient(root, s.root_bias2);  // by 1 changes no bit, and costs
+    return p - (V(step_size) * m) / (root + V(s.eps));
+  }
 
   template <bool kAmsgrad>
   struct Update : ElementPass {
@@ -92,17 +142,71 @@ struct Adam {
     template <class V, class S>
     TALUS_FN static void update(const Scalars<S>& s, const S*, V* x, V*) {
       V &p = x[0], g = x[1], &m = x[2], &v = x[3];
-      if (s.shrinks != 0) p = p * V(s.keep);
-      if (s.pulls != 0) g = g + V(s.weight_decay) * p;
-      m = lerp(m, g, s.m_weight);
-      v = V(s.beta2) * v + (V(s.v_weight) * g) * g;
+      average(s, pulled(s, g, p), m, v);
+      p = decayed(s, p, m, s.keep);
       V largest = v;
       if constexpr (kAmsgrad) largest = x[4] = maximum(x[4], v);
-      V root = sqrt(largest);
-      if (s.root_bias2 != 1) root = quotient(root, s.root_bias2);  // by 1 changes no bit, and costs
-      p = p - (V(s.step_size) * m) / (root + V(s.eps));
+      p = moved(s, p, m, largest, s.step_size);
     }
   };
-  using Variants = List<List<Update<false>>, List<Update<true>>>;
+
+  // The first of two passes: moments, and what the step size depends on.
+  template <bool kStable>
+  struct Measure : ElementPass {
+    static constexpr Use kUses[] = {in(kValue), in(kGradient), inout(slot(exp_avg)),
+                                    inout(slot(exp_avg_sq))};
+    static constexpr int kUseCount = 4, kSumCount = kStable ? 3 : 2, kValueCount = 2;
+    static constexpr Sum kSums[] = {Sum::plain, Sum::plain, Sum::own};  // agreeing, all, g^2 / v
+
+    template <class V, class S>
+    TALUS_FN static void update(const Scalars<S>& s, const S*, V* x, V* term) {
+      V &m = x[2], &v = x[3];
+      const V g = pulled(s, x[1], x[0]);
+      average(s, g, m, v);
+      term[0] = agreement(m, g);
+      term[1] = V(1);
+      if constexpr (kStable) term[2] = g, term[3] = v;
+    }
+    template <class V>
+    TALUS_FN static V summand(const Scalars<double>& s, V g, V v) {
+      return (g * g) / maximum(v / V(s.bias2), V(s.eps * s.eps));
+    }
+    TALUS_FN static void fold(const Scalars<double>& s, const double* sums, double*,
+                              double* values) {
+      double lr = s.lr, scale = 1;
+      if constexpr (kStable) {
+        const double rms = std::sqrt(sums[2] / sums[1]);
+        lr = lr / (rms <= 1 ? 1 : rms);  // NaN stays
+      }
+      if (s.masks != 0) {
+        const double share = sums[0] / sums[1];
+        scale = 1 / (share >= 1e-3 ? share : 1e-3);
+      }
+      values[0] = (lr / s.bias1) * scale;
+      values[1] = 1 - lr * s.weight_decay;
+    }
+  };
+  template <bool kAmsgrad>
+  struct Move : ElementPass {
+    static constexpr Use kUses[] = {inout(kValue), in(kGradient), in(slot(exp_avg)),
+                                    in(slot(exp_avg_sq)), inout(slot(max_exp_avg_sq))};
+    static constexpr int kUseCount = kAmsgrad ? 5 : 4;
+
+    template <class V, class S>
+    TALUS_FN static void update(const Scalars<S>& s, const S* part, V* x, V*) {
+      V &p = x[0], m = x[2], largest = x[3];
+      const V g = pulled(s, x[1], p);
+      p = decayed(s, p, m, part[1]);
+      if constexpr (kAmsgrad) largest = x[4] = maximum(x[4], largest);
+      const V next = moved(s, p, m, largest, part[0]);
+      if (s.masks != 0)
+        p = select(agreement(m, g) > V(0), next, p);
+      else
+        p = next;
+    }
+  };
+  using Variants =
+      List<List<Update<false>>, List<Measure<false>, Move<false>>, List<Measure<true>, Move<false>>,
+           List<Update<true>>, List<Measure<false>, Move<true>>, List<Measure<true>, Move<true>>>;
 };
 TALUS_RULE(Adam)

@@ -30,7 +30,7 @@ TALUS_FN V sgn(V x) {
   return select(x > zero, V(1), select(zero > x, V(-1), x));
 }
 
-// `same` where a and b are both above or both below zero, `opposite` where one is above and the other
+// `same` where a and b are both above or both below zero, `opposite` where one is above and one is
 // below, else `other`, as where one is NaN. Signs are compared: a product may underflow.
 template <class V>
 TALUS_FN V by_signs(V a, V b, V same, V opposite, V other) {
@@ -40,10 +40,18 @@ TALUS_FN V by_signs(V a, V b, V same, V opposite, V other) {
   return select(a > zero, above, select(zero > a, below, other));
 }
 
+// 1 where a and b are both above or both below zero, or one is NaN: no mask hides it. Else 0.
+template <class V>
+TALUS_FN V agreement(V a, V b) {
+  const V one(1), none(0);
+  const V shared = by_signs(a, b, one, none, none);
+  return select(a != a, one, select(b != b, one, shared));
+}
+
 // One term into a sum, and two partials of it.
 template <Sum kSum, class V>
 TALUS_FN V add_term(V lane, V x) {
-  if constexpr (kSum == Sum::plain) return lane + x;
+  if constexpr (kSum == Sum::plain || kSum == Sum::own) return lane + x;
   if constexpr (kSum == Sum::squares) return lane + x * x;
   if constexpr (kSum == Sum::magnitudes) return lane + abs(x);
   if constexpr (kSum == Sum::largest) return maximum(lane, abs(x));

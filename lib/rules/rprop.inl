@@ -1,4 +1,5 @@
-// Rprop (Riedmiller & Braun 1993) as torch.optim.Rprop defines it: a step back is left out, not taken.
+// Rprop (Riedmiller & Braun 1993) as torch.optim.Rprop defines it: where the gradient's sign changed
+// the parameter rests.
 // No include guard: compiled once per lane. + - * / sqrt only.
 struct Rprop {
   enum { lr, etaminus, etaplus, step_size_min, step_size_max, maximize };

@@ -15,6 +15,7 @@
 // and a pass has
 //   kUses, kUseCount     the operands, as update sees them in x[0], x[1], ...
 //   kSums, kSumCount     what is summed over a tensor of the terms that update leaves
+//   summand(s, a, b)     with Sum::own only: the summand in double of two terms
 //   update(s, part, x, term)   plain + - * / sqrt select on lanes; knows no pointer and no dtype
 //   kValueCount, fold(s, sums, slots, values)   after a pass with sums, once per tensor, in double:
 //                        reads and writes the rule's tensor slots (indexed as kSlots) and leaves the
@@ -112,8 +113,9 @@ constexpr Use inout(int column) { return {uint8_t(column), true, true}; }
 constexpr int slot(int index) { return kFirstSlot + index; }
 
 // How the terms of a pass are summed over a tensor: widened to double, the summand evaluated there.
-// Other than plain sums: squares, magnitudes, and the largest magnitude (a NaN wins).
-enum class Sum : uint8_t { plain, squares, magnitudes, largest };
+// Other than plain sums: squares, magnitudes, the largest magnitude (a NaN wins), and what the pass's
+// own summand makes of the sum's term and of the one behind the terms of all sums.
+enum class Sum : uint8_t { plain, squares, magnitudes, largest, own };
 
 // The weight of a lerp among a rule's scalars. Which end it starts from is decided in double, so that
 // no lane sees a weight rounded across one half.
@@ -141,6 +143,18 @@ struct TotalFold : FoldPass {
 
 template <class Pass>
 inline constexpr bool kFolds = Pass::kSumCount > 0 || Pass::kUseCount == 0;
+
+template <int kCount>
+constexpr bool has_own_sum(const Sum (&sums)[kCount], int count) {
+  for (int k = 0; k < count; ++k)
+    if (sums[k] == Sum::own) return true;
+  return false;
+}
+template <class Pass>
+inline constexpr bool kHasOwnSum = has_own_sum(Pass::kSums, Pass::kSumCount);
+// What update leaves: a term for each sum, and the second one of Sum::own.
+template <class Pass>
+inline constexpr int kTermCount = Pass::kSumCount + kHasOwnSum<Pass>;
 
 template <class... Items>
 struct List {

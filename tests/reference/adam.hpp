@@ -1,5 +1,7 @@
 // Adam by definition (Kingma & Ba 2015, Alg. 1; AMSGrad: Reddi et al. 2018, Alg. 2; AdamW is the
-// same with decoupled decay: Loshchilov & Hutter 2019, Alg. 2), ordered as torch/optim/adam.py.
+// same with decoupled decay: Loshchilov & Hutter 2019, Alg. 2), ordered as torch/optim/adam.py;
+// cautious updates (Liang et al. 2024), cautious decay (Chen et al. 2025) and StableAdamW (Wortsman
+// et al. 2023).
 // Mutations are the mistakes that the tests must be able to see.
 #pragma once
 #include "tests/reference/exact_power.hpp"
@@ -17,7 +19,10 @@ inline Hypers adam_defaults(const std::string& algorithm) {
           {"amsgrad", 0},
           {"bias_correction", 1},
           {"maximize", 0},
-          {"decoupled_weight_decay", double(decoupled)}};
+          {"decoupled_weight_decay", double(decoupled)},
+          {"cautious", 0},
+          {"cautious_weight_decay", 0},
+          {"stable", 0}};
 }
 
 enum class AdamMutation {
@@ -44,6 +49,16 @@ enum class AdamMutation {
   kMaximumIgnored,
   kMaximumOfCorrected,
   kLowerLerpAlways,  // the same in real arithmetic: only exact comparison sees it
+  kMaskIgnored,
+  kMaskHidesDecay,
+  kMaskNotScaled,
+  kDecayAgainstUpdate,  // cautious decay where it should not be, and not where it should
+  kDecayByStaleMoment,
+  kStableIgnored,
+  kStableForStepOnly,
+  kStableUncorrected,
+  kStableOfMaximum,
+  kStableRaises,  // also where the root mean square is below 1
   kCount
 };
 
@@ -60,6 +75,45 @@ struct AdamHost {
   }
 };
 
+// Both above or both below zero; a NaN agrees with everything.
+template <class Real>
+bool agree(Real a, Real b) {
+  return a != a || b != b || (a > 0 && b > 0) || (a < 0 && b < 0);
+}
+
+// 1 over the share of elements that agree, at least one in a thousand.
+inline double mask_scale(const std::vector<bool>& agrees) {
+  double count = 0;
+  for (const bool one : agrees) count += one;
+  return 1 / std::max(count / double(agrees.size()), 1e-3);
+}
+
+// What moments and gradient ask for beyond Adam: the learning rate of this step, and the mask.
+template <class Real>
+struct AdamExtras {
+  double lr, scale = 1;
+  std::vector<bool> moves;
+
+  AdamExtras(const Hypers& h, AdamMutation mutation, double bc2, const std::vector<Real>& g,
+             const std::vector<Real>& m, const std::vector<Real>& v)
+      : lr(h.at("lr")), moves(g.size(), true) {
+    using M = AdamMutation;
+    if (h.at("stable") != 0 && mutation != M::kStableIgnored) {
+      std::vector<double> ratios;
+      const double correction = mutation == M::kStableUncorrected ? 1 : bc2;
+      for (size_t i = 0; i < g.size(); ++i)
+        ratios.push_back(double(g[i]) * double(g[i]) /
+                         larger(double(v[i]) / correction, h.at("eps") * h.at("eps")));
+      const double rms = std::sqrt(tree_sum(ratios) / double(g.size()));
+      lr = lr / (mutation == M::kStableRaises ? rms : larger(rms, 1.0));
+    }
+    if (h.at("cautious") != 0 && mutation != M::kMaskIgnored) {
+      for (size_t i = 0; i < g.size(); ++i) moves[i] = agree(m[i], g[i]);
+      if (mutation != M::kMaskNotScaled) scale = mask_scale(moves);
+    }
+  }
+};
+
 template <class Real>
 void adam_step(const Hypers& given, int mutation, Tensor<Real>& x,
                const std::vector<Real>& gradient) {
@@ -69,12 +123,11 @@ void adam_step(const Hypers& given, int mutation, Tensor<Real>& x,
   if (is(M::kBetasSwapped)) std::swap(h["beta1"], h["beta2"]);
   ++x.t;
   const AdamHost host(h, AdamMutation(mutation), x.t);
-  const double w_host = 1 - h.at("beta1"), lr_host = h.at("lr"), wd_host = h.at("weight_decay");
-  const Real step_size = x.scalar(lr_host / host.bc1), r2 = x.scalar(std::sqrt(host.bc2));
+  const double w_host = 1 - h.at("beta1"), wd_host = h.at("weight_decay");
+  const Real r2 = x.scalar(std::sqrt(host.bc2));
   const Real w = x.scalar(w_host), rest = x.scalar(1 - w_host);
   const Real beta2 = x.scalar(h.at("beta2")), gain2 = x.scalar(1 - h.at("beta2"));
   const Real wd = x.scalar(wd_host), eps = x.scalar(is(M::kEpsIgnored) ? 0 : h.at("eps"));
-  const Real keep = x.scalar(is(M::kDecayWithoutLr) ? 1 - wd_host : 1 - lr_host * wd_host);
   const bool lower = w_host < .5 || is(M::kLowerLerpAlways);
   const bool decays = wd_host != 0 && !is(M::kDecayIgnored);
   const bool decoupled = (h.at("decoupled_weight_decay") != 0 || is(M::kDecayDecoupledAlways)) &&
@@ -83,34 +136,48 @@ void adam_step(const Hypers& given, int mutation, Tensor<Real>& x,
   const bool amsgrad = h.at("amsgrad") != 0;
 
   std::vector<Real>&m = x.slot("exp_avg"), &v = x.slot("exp_avg_sq");
-  std::vector<Real> none(x.p.size());
+  std::vector<Real> none(x.p.size()), stale = m, entered = gradient;
   std::vector<Real>& largest = amsgrad ? x.slot("max_exp_avg_sq") : none;
   for (size_t i = 0; i < x.p.size(); ++i) {
-    Real p = x.p[i], g = gradient[i];
+    Real& g = entered[i];
     if (maximize && !is(M::kMaximizeAfterDecay)) g = -g;
-    if (decays && decoupled && !is(M::kDecayAfterUpdate)) p = p * keep;
-    if (decays && !decoupled) g = g + wd * p;
+    if (decays && !decoupled) g = g + wd * x.p[i];
     if (maximize && is(M::kMaximizeAfterDecay)) g = -g;
-
-    const Real stale = m[i];
     m[i] = is(M::kFirstMomentNotAveraged) ? rest * m[i] + g : lerp(m[i], g, lower, w, rest);
     const Real squared = is(M::kSecondMomentOfFirst) ? m[i] : g;
     v[i] = beta2 * v[i] + (gain2 * squared) * squared;
+    if (amsgrad && !is(M::kMaximumOfCorrected)) largest[i] = larger(largest[i], v[i]);
+  }
+
+  const AdamExtras<Real> extras(h, AdamMutation(mutation), host.bc2, entered, m,
+                                is(M::kStableOfMaximum) && amsgrad ? largest : v);
+  const Real step_size = x.scalar((extras.lr / host.bc1) * extras.scale);
+  const double decay_lr = is(M::kStableForStepOnly) ? h.at("lr") : extras.lr;
+  const Real keep = x.scalar(is(M::kDecayWithoutLr) ? 1 - wd_host : 1 - decay_lr * wd_host);
+  for (size_t i = 0; i < x.p.size(); ++i) {
+    Real p = x.p[i];
+    const Real guide = is(M::kDecayByStaleMoment) ? stale[i] : m[i];
+    const bool against = (guide > 0 && p < 0) || (guide < 0 && p > 0);
+    bool shrinks = decays && decoupled;
+    if (h.at("cautious_weight_decay") != 0)
+      shrinks = shrinks && against == is(M::kDecayAgainstUpdate);
+    if (is(M::kMaskHidesDecay)) shrinks = shrinks && extras.moves[i];
+    if (shrinks && !is(M::kDecayAfterUpdate)) p = p * keep;
+
     Real root = std::sqrt(v[i]) / r2;
     if (is(M::kEpsInsideRoot)) root = std::sqrt(v[i] / (r2 * r2) + eps);
     if (is(M::kEpsBeforeCorrection)) root = (std::sqrt(v[i]) + eps) / r2;
     if (amsgrad && is(M::kMaximumOfCorrected)) {
       largest[i] = larger(largest[i], v[i] / (r2 * r2));
       root = std::sqrt(largest[i]);
-    } else if (amsgrad) {
-      largest[i] = larger(largest[i], v[i]);
-      if (!is(M::kMaximumIgnored)) root = std::sqrt(largest[i]) / r2;
+    } else if (amsgrad && !is(M::kMaximumIgnored)) {
+      root = std::sqrt(largest[i]) / r2;
     }
     if (!is(M::kEpsInsideRoot) && !is(M::kEpsBeforeCorrection)) root = root + eps;
 
-    const Real change = (step_size * (is(M::kStaleFirstMoment) ? stale : m[i])) / root;
-    p = is(M::kSignFlipped) ? p + change : p - change;
-    if (decays && decoupled && is(M::kDecayAfterUpdate)) p = p * keep;
+    const Real change = (step_size * (is(M::kStaleFirstMoment) ? stale[i] : m[i])) / root;
+    if (extras.moves[i]) p = is(M::kSignFlipped) ? p + change : p - change;
+    if (shrinks && is(M::kDecayAfterUpdate)) p = p * keep;
     x.p[i] = x.rounded(p);
   }
 }
@@ -155,6 +222,38 @@ inline Rule adam_rule() {
               {"adamw", "beta1 0.3", {{"beta1", .3}}},
               {"adamw", "both betas 0", {{"beta1", 0}, {"beta2", 0}, {"eps", .01}}},
               {"adamw", "eps 0.1", {{"eps", .1}}},
+
+              {"adamw", "cautious", {{"cautious", 1}, {"weight_decay", .3}}},
+              {"adamw",
+               "cautious decay",
+               {{"lr", 2e-3}, {"weight_decay", .3}, {"cautious_weight_decay", 1}}},
+              {"adamw", "stable", {{"lr", 2e-3}, {"weight_decay", .3}, {"stable", 1}}, 0, 0, true},
+              {"adamw",
+               "stable, no decay, beta2 0.9",
+               {{"stable", 1}, {"weight_decay", 0}, {"beta2", .9}, {"eps", .1}},
+               0,
+               0,
+               true},
+              {"adam",
+               "cautious, amsgrad, maximize",
+               {{"cautious", 1}, {"amsgrad", 1}, {"beta2", .9}, {"maximize", 1}}},
+              {"adam",
+               "stable, amsgrad",
+               {{"stable", 1}, {"amsgrad", 1}, {"beta2", .8}},
+               0,
+               0,
+               true},
+              {"fused_adam",
+               "cautious, cautious decay, stable, amsgrad",
+               {{"cautious", 1},
+                {"cautious_weight_decay", 1},
+                {"stable", 1},
+                {"amsgrad", 1},
+                {"weight_decay", .3},
+                {"beta2", .9}},
+               0,
+               0,
+               true},
           },
       .mutants =
           {
@@ -190,6 +289,20 @@ inline Rule adam_rule() {
               {"adam", "amsgrad", int(AdamMutation::kMaximumIgnored), "kMaximumIgnored"},
               {"adam", "amsgrad", int(AdamMutation::kMaximumOfCorrected), "kMaximumOfCorrected"},
               {"adam", "beta1 0.3", int(AdamMutation::kLowerLerpAlways), "kLowerLerpAlways", true},
+              {"adamw", "cautious", int(AdamMutation::kMaskIgnored), "kMaskIgnored"},
+              {"adamw", "cautious", int(AdamMutation::kMaskHidesDecay), "kMaskHidesDecay"},
+              {"adam", "cautious, amsgrad, maximize", int(AdamMutation::kMaskNotScaled),
+               "kMaskNotScaled"},
+              {"adamw", "cautious decay", int(AdamMutation::kDecayAgainstUpdate),
+               "kDecayAgainstUpdate"},
+              {"adamw", "cautious decay", int(AdamMutation::kDecayByStaleMoment),
+               "kDecayByStaleMoment"},
+              {"adamw", "stable", int(AdamMutation::kStableIgnored), "kStableIgnored"},
+              {"adamw", "stable", int(AdamMutation::kStableForStepOnly), "kStableForStepOnly"},
+              {"adamw", "stable", int(AdamMutation::kStableUncorrected), "kStableUncorrected"},
+              {"adam", "stable, amsgrad", int(AdamMutation::kStableOfMaximum), "kStableOfMaximum"},
+              {"adamw", "stable, no decay, beta2 0.9", int(AdamMutation::kStableRaises),
+               "kStableRaises"},
           },
       .mutation_count = int(AdamMutation::kCount),
       .aliases = {{"adam_w_mode", "decoupled_weight_decay"}}};

@@ -94,8 +94,8 @@ inline Rule rmsprop_rule() {
               {"rmsprop", "weight decay", {{"lr", 1e-3}, {"weight_decay", .005}}},
               {"rmsprop", "momentum", {{"lr", 1e-3}, {"momentum", .5}}},
               {"rmsprop", "centered", {{"lr", 1e-3}, {"centered", 1}, {"eps", .01}}},
-              // With coupled decay a huge p makes square_avg and grad_avg^2 infinite: their difference
-              // is NaN. The pairs of test_rule_options.cpp have centered with it.
+              // With coupled decay a huge p makes square_avg and grad_avg^2 infinite: their
+              // difference is NaN. The pairs of test_rule_options.cpp have centered with it.
               {"rmsprop",
                "centered, momentum, maximize",
                {{"lr", 1e-3}, {"centered", 1}, {"momentum", .5}, {"eps", .01}, {"maximize", 1}}},
