@@ -114,9 +114,10 @@ class Optimizer {
     return doc && std::string(doc) == "takes no others";
   }
   void bind_all_rows() {
-    for (const auto& [index, from] : by_rows_) {
+    for (const auto& [index, from] : by_rows_)  // all of them first: what is bound must not move
       for (int64_t i = int64_t(row_numbers_.size()); i < from.second; ++i)
         row_numbers_.push_back(i);
+    for (const auto& [index, from] : by_rows_) {
       talus_rows rows{};
       rows.struct_size = sizeof rows;
       rows.index_dtype = TALUS_I64;

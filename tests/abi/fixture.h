@@ -160,6 +160,10 @@ inline void see_params(const talus_optimizer* opt, std::vector<std::string>& lin
   for (int64_t i = 0; i < talus_param_count(opt); ++i) {
     talus_param info{};
     info.struct_size = sizeof info;
+    if (talus_param_group(opt, i) < 0) {
+      lines.push_back("param " + std::to_string(i) + " removed");
+      continue;
+    }
     REQUIRE(talus_param_info(opt, i, &info) == TALUS_OK);
     std::string shape;
     for (int32_t k = 0; k < info.ndim; ++k) shape += std::to_string(info.shape[k]) + ",";
