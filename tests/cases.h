@@ -35,6 +35,25 @@ inline const std::vector<Mix>& all_mixes() {
   return mixes;
 }
 
+#if defined(__has_feature)
+#define TALUS_HAS_FEATURE(name) __has_feature(name)
+#else
+#define TALUS_HAS_FEATURE(name) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || TALUS_HAS_FEATURE(address_sanitizer)
+inline constexpr size_t kMixTurns = 4;  // ten times slower, and every set runs the same texts
+#else
+inline constexpr size_t kMixTurns = 1;
+#endif
+
+// The mixes of case i: all of them, or in turns so that a few cases see them all.
+inline std::vector<Mix> mixes_of(size_t i) {
+  std::vector<Mix> mixes;
+  for (size_t m = i % kMixTurns; m < all_mixes().size(); m += kMixTurns)
+    mixes.push_back(all_mixes()[m]);
+  return mixes;
+}
+
 inline std::string name_of(const Mix& mix) {
   return std::string(format_of(mix.param).name) + " param, " + format_of(mix.grad).name + " grad" +
          (mix.has_master() ? ", f32 master" : ", no master");

@@ -1,7 +1,7 @@
 """The targets of one library: `digest` compares the bits of each with the scalar lane's, `object` looks
 for what would break them: a fused multiply-add, and code of a SIMD region that could be linked for
 everyone (a weak symbol outside the namespace of its target, the ODR trap).
-Arguments: digest BITS_DIGEST | object OBJDUMP LIBTALUS_SO LIBTALUS_CORE_A"""
+Arguments: digest BITS_DIGEST TARGET... | object OBJDUMP LIBTALUS_SO LIBTALUS_CORE_A"""
 import os
 import re
 import subprocess
@@ -11,7 +11,7 @@ from on_target import EMULATOR, FLAGS, has
 
 # By objdump's name of the format: fused instructions, and a sign that the SIMD kernels were read.
 # The fnmsub of doubles is the one std::fma of lib/base/power.h.
-INSTRUCTIONS = {"elf64-x86-64": (r"\bvfn?m(?:add|sub)\w*", "%zmm"),
+INSTRUCTIONS = {"elf64-x86-64": (r"\bvfn?m(?:add|sub)\w*", "%ymm"),
                 "elf64-littleaarch64": (r"\b(?:fn?madd|fmsub|fml[as]\w*)\b|\bfnmsub\ts", "N_NEON")}
 
 
@@ -20,10 +20,10 @@ def skip(reason):
     sys.exit(77)
 
 
-def digest(program):
+def digest(program, targets):
     found = {}
-    for target, flag in FLAGS.items():
-        if target in ("ssse3", "sse4") or not has(flag):  # not in a release
+    for target in targets:
+        if not has(FLAGS[target]):
             continue
         environment = {**os.environ, "TALUS_CPU_TARGET": target}
         found[target] = subprocess.run(EMULATOR + [program], env=environment, check=True,
@@ -59,6 +59,6 @@ def no_stray_symbols(archive):
 
 if __name__ == "__main__":
     if sys.argv[1] == "digest":
-        sys.exit(0 if digest(sys.argv[2]) else 1)
+        sys.exit(0 if digest(sys.argv[2], sys.argv[3:]) else 1)
     results = [no_fused(sys.argv[2], sys.argv[3]), no_stray_symbols(sys.argv[4])]
     sys.exit(0 if all(results) else 1)
