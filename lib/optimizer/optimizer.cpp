@@ -4,7 +4,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "lib/base/float_contract.h"
@@ -60,8 +59,11 @@ Status Optimizer::check_step() const {
 
 Status Optimizer::check_conflicts() {
   if (!values_changed_) return {};
-  for (size_t g = 0; g < model_.groups.size(); ++g)
+  total_wanted_ = false;
+  for (size_t g = 0; g < model_.groups.size(); ++g) {
     TALUS_TRY(model_.groups[g].check_conflict(int32_t(g)));
+    total_wanted_ = total_wanted_ || model_.groups[g].needs_total();
+  }
   values_changed_ = false;
   return {};
 }
@@ -144,10 +146,7 @@ Status Optimizer::lose(const Status& why) {
 }
 
 // The norm of all gradients: somebody asks for it, or a rule does.
-bool Optimizer::wants_norm() const {
-  return settings_[kStats] != 0 || std::any_of(model_.groups.begin(), model_.groups.end(),
-                                               [](const Group& g) { return g.needs_total(); });
-}
+bool Optimizer::wants_norm() const { return settings_[kStats] != 0 || total_wanted_; }
 
 Status Optimizer::measure(void* stream) {
   if (!wants_norm()) return {};

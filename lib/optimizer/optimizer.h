@@ -159,6 +159,7 @@ class Optimizer {
 
   // What the next step must do first.
   bool plan_changed_ = true, values_changed_ = true;
+  bool total_wanted_ = false;      // a rule reads the norm; as of check_conflicts
   bool state_wanted_ = true;      // a parameter may lack memory
   uint32_t columns_changed_ = 0;  // bit c: column c, since the backend saw it
 };
