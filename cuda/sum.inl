@@ -16,13 +16,17 @@ struct TileSums {
       for (int h = 0; h < kHeld; ++h) lane[k][h] = 0;
     });
   }
+  template <int k, class T, class S>
+  TALUS_FN static double summand(const S& scalars, const T* term) {
+    if constexpr (Pass::kSums[k] == Sum::own)
+      return Pass::summand(scalars, double(term[k]), double(term[Pass::kSumCount]));
+    else
+      return double(term[k]);
+  }
   template <class T, class S>
   TALUS_FN void add(const S& scalars, const T* term, int h) {
     each<Pass::kSumCount>([&](auto k) {
-      double x = double(term[k]);
-      if constexpr (Pass::kSums[k] == Sum::own)
-        x = Pass::summand(scalars, x, double(term[Pass::kSumCount]));
-      lane[k][h] = add_term<Pass::kSums[k]>(lane[k][h], x);
+      lane[k][h] = add_term<Pass::kSums[k]>(lane[k][h], summand<k>(scalars, term));
     });
   }
   // Folds the 128 lanes 64, 32, ... 4 apart over the warp, then 2 and 1 apart; in thread 0 of it.

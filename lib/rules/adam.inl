@@ -70,14 +70,15 @@ struct Adam {
   struct Scalars {
     LerpWeight<S> m_weight;
     S beta2, v_weight, step_size, root_bias2, eps;
-    S shrinks, pulls;      // flags: decoupled decay of p, decay in the gradient
+    S shrinks, pulls;      // flags: decoupled decay of p everywhere, decay in the gradient
     S keep, weight_decay;  // keep: 1 - lr * weight_decay
-    S aligned, masks;      // flags: cautious decay, cautious update
+    S aligned, masks;      // flags: decoupled decay where it is cautious, cautious update
     S lr, bias1, bias2;    // for the fold
   };
 
   static Scalars<double> scalars(const double* h, int64_t t) {
     const bool decays = h[weight_decay] != 0;
+    const bool shrinks = decays && h[decoupled_weight_decay] != 0;
     const bool corrected = h[bias_correction] != 0;
     const double bias1 = corrected ? talus::bias_correction(h[beta1], t) : 1;
     const double bias2 = corrected ? talus::bias_correction(h[beta2], t) : 1;
@@ -87,11 +88,11 @@ struct Adam {
             .step_size = h[lr] / bias1,
             .root_bias2 = std::sqrt(bias2),
             .eps = h[eps],
-            .shrinks = decays && h[decoupled_weight_decay] != 0 ? 1.0 : 0.0,
+            .shrinks = shrinks && h[cautious_weight_decay] == 0 ? 1.0 : 0.0,
             .pulls = decays && h[decoupled_weight_decay] == 0 ? 1.0 : 0.0,
             .keep = 1 - h[lr] * h[weight_decay],
             .weight_decay = h[weight_decay],
-            .aligned = h[cautious_weight_decay],
+            .aligned = shrinks && h[cautious_weight_decay] != 0 ? 1.0 : 0.0,
             .masks = h[cautious],
             .lr = h[lr],
             .bias1 = bias1,
@@ -121,10 +122,12 @@ struct Adam {
   }
   template <class V, class S>
   TALUS_FN static V decayed(const Scalars<S>& s, V p, V m, S keep) {
-    if (s.shrinks == 0) return p;
-    const V less = p * V(keep);
-    if (s.aligned == 0) return less;
-    return by_signs(m, p, less, p, less);
+    if (s.shrinks != 0) return p * V(keep);
+    if (s.aligned != 0) {
+      const V less = p * V(keep);
+      return by_signs(m, p, less, p, less);
+    }
+    return p;
   }
   template <class V, class S>
   TALUS_FN static V moved(const Scalars<S>& s, V p, V m, V largest, S step_size) {
