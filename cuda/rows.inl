@@ -18,9 +18,11 @@ TALUS_FN void take_values(const RowsArgs& args, int64_t first, Operands<Pass, T,
   });
 }
 
-// A warp a row. One that is not there is left out: nothing of it is touched.
+// A warp a row. One that is not there is left out: nothing of it is touched. The 1: without it ptxas
+// spills in f64.
 template <class Rule, class Pass, class T>
-__global__ void __launch_bounds__(kRowThreads) rows_kernel(const __grid_constant__ RowsArgs args) {
+__global__ void __launch_bounds__(kRowThreads, 1)
+    rows_kernel(const __grid_constant__ RowsArgs args) {
   const Tables& tables = args.tables;
   Uniform<Rule, T> u;
   load_row(tables.rows[tables.members[args.tensor].scalar_class], args.gradient_factor, u);

@@ -83,7 +83,7 @@ TALUS_FN TileSums<Pass> sum_tile(const Uniform<Rule, T>& u,
 
 // Warps take the tiles of the block's pieces in turn.
 template <class Rule, class Pass, class T, bool kDirect>
-__global__ void __launch_bounds__(kSumThreads, 4)
+__global__ void __launch_bounds__(kSumThreads, sizeof(T) == 8 ? 3 : 4)
     sum_kernel(const __grid_constant__ PassArgs args) {
   Uniform<Rule, T> u;
   constexpr uint32_t kWarps = kSumThreads / 32;

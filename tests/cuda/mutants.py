@@ -80,7 +80,7 @@ MUTANTS = (
     trial("the part values of another tensor", "pass.inl",
           "int64_t(piece.tensor) * kMaxPartValues", "0 * kMaxPartValues"),
     trial("a tensor slot that keeps its first value", "fold.inl",
-          "if (data[k]) store_scalar", "if (data[k] && sums[0] < 0) store_scalar"),
+          "if (data[k]) *data[k] =", "if (data[k] && sums[0] < 0) *data[k] ="),
     Mutant("multiplications and additions are contracted", PTX, [PTX_KERNELS], None,
            "-fmad=false", "-fmad=true"),
     Mutant("contraction shows in the text", GATE, [GATE_TEXT], None, "-fmad=false", "-fmad=true"),
