@@ -12,10 +12,6 @@ import sys
 
 PAGE = "capi/COMING_FROM_TORCH.md"
 README_HEAD = "| rule | what it is | bytes of state |"
-# Rules that the page speaks of before the library has them.
-NOT_YET = {"adagrad", "rmsprop", "adadelta", "adamax", "nadam", "radam", "asgd", "rprop", "lion",
-           "lamb", "novograd", "larc", "lars", "fused_adagrad", "fused_lamb",
-           "fused_mixed_precision_lamb", "fused_novograd"}
 ABSENT = ("none", "not needed", "not there")  # what may stand in place of a name
 
 root, talus = pathlib.Path(sys.argv[1]), sys.argv[2]
@@ -84,7 +80,7 @@ class Migration:
             if not names and here not in ABSENT:
                 problems.append(f"{theirs}: {here!r} is neither a name nor one of {ABSENT}")
             for name in names:
-                if name not in self.rule_of and name not in NOT_YET:
+                if name not in self.rule_of:
                     problems.append(f"{theirs}: the library has no algorithm {name}")
                 for of in names_in(theirs) or [name]:
                     self.algorithm_of[of] = name
@@ -105,7 +101,7 @@ class Migration:
             problems.append(f"{theirs}: no class {of} in the table of classes")
             return
         algorithm = self.algorithm_of[of]
-        if algorithm not in self.rule_of:  # told of above, or not yet there
+        if algorithm not in self.rule_of:  # told of above
             return
         rule = self.rule_of[algorithm]
         for name in names:
@@ -141,8 +137,6 @@ def check_page(entries):
     for name in set(re.findall(r"`((?:talus_|TALUS_)\w+)", page)):
         if not re.search(rf"\b{name}\b", header):
             problems.append(f"{name} is not in talus.h")
-    if NOT_YET and NOT_YET <= set(migration.rule_of):
-        problems.append("the library has all rules of NOT_YET: empty it")
 
 
 listed = read_json()

@@ -176,9 +176,9 @@ void print_rule(const std::string& name) {
       entry["alias_of"].is_null()
           ? ""
           : fmt::format(" (alias of {})", entry["alias_of"].get<std::string>());
-  fmt::print("{}{}: {}\n", name, rule, doc);
-  fmt::print("paper: {}\nfor: {}\n\n", entry["paper"].get<std::string>(),
-             entry["purpose"].get<std::string>());
+  fmt::print("{}\n", format_table({{name + rule + ":", doc},
+                                   {"paper:", entry["paper"]},
+                                   {"for:", entry["purpose"]}}));
 
   std::vector<std::vector<std::string>> rows = {
       {"hyperparameter", "kind", "default", "range", "doc"}};
