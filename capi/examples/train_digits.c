@@ -37,8 +37,11 @@ static const float kNoise = 0.3f; /* standard deviation, added to pixels in trai
 static const struct {
   const char *algorithm, *name;
   double value;
-} kPresets[] = {
-    {"adamw", "lr", 0.01}, {"adam", "lr", 0.01}, {"sgd", "lr", 0.1}, {"sgd", "momentum", 0.9}};
+} kPresets[] = {{"adamw", "lr", 0.01},
+                {"adam", "lr", 0.01},
+                {"sgd", "lr", 0.1},
+                {"sgd", "momentum", 0.9},
+                {"sparse_adam", "lr", 0.01}};
 
 /* How parameters and gradients are stored. */
 typedef struct Dtype {
@@ -90,6 +93,8 @@ typedef struct Run {
   Network net;
   Storage storage;
   talus_optimizer *opt;
+  int32_t
+      *rows; /* 0 .. kWidest-1 as talus sees them, NULL if it takes gradients of whole tensors */
   Images training, validation, test;
   uint64_t random;
 } Run;
@@ -200,16 +205,46 @@ static void destroy_storage(Storage *storage) {
   free(storage->grad);
 }
 
+static int takes_rows_only(const char *algorithm) {
+  const char *doc = talus_name_doc("row_gradients", algorithm);
+  return doc != NULL && strcmp(doc, "takes no others") == 0;
+}
+
+/* The numbers of all rows that a tensor may have. */
+static int32_t *create_rows(void) {
+  static int32_t rows[kWidest];
+  for (int32_t i = 0; i < kWidest; ++i) rows[i] = i;
+  return to_device(rows, sizeof rows);
+}
+
+/* For what takes gradients of rows alone: all rows of all tensors, for one step. */
+static void bind_rows(const Run *run) {
+  const Tensor *const lists[] = {run->net.weight, run->net.bias};
+  for (int64_t i = 0; i < 2 * kLayers; ++i) { /* in the order of create_optimizer */
+    const Tensor *tensor = &lists[i % 2][i / 2];
+    talus_rows rows;
+    memset(&rows, 0, sizeof rows);
+    rows.struct_size = sizeof rows;
+    rows.index_dtype = TALUS_I32;
+    rows.count = tensor->shape[0];
+    rows.indices = run->rows;
+    rows.values =
+        (char *)run->storage.talus_grad + (size_t)tensor->first * element_bytes(&run->storage);
+    CHECK(talus_bind_rows(run->opt, i, &rows));
+  }
+}
+
 /* Hands a tensor to a group, once: the pointers stay the same for the whole run. */
 static void add_tensor(talus_optimizer *opt, int32_t group, const Storage *storage,
                        const Tensor *tensor) {
+  int by_rows = takes_rows_only(talus_group_algorithm(opt, group));
   size_t offset = (size_t)tensor->first * element_bytes(storage);
   talus_param param;
   memset(&param, 0, sizeof param);
   param.struct_size = sizeof param;
   param.dtype = storage->dtype->id; /* behind a 16-bit parameter talus keeps an f32 master */
   param.data = (char *)storage->talus_data + offset;
-  param.grad = (char *)storage->talus_grad + offset;
+  if (!by_rows) param.grad = (char *)storage->talus_grad + offset;
   param.name = tensor->name;
   param.shape = tensor->shape;
   param.ndim = tensor->ndim;
@@ -304,6 +339,7 @@ static double train_epoch(Run *run) {
     if (batch.count > run->options.batch) batch.count = (int)run->options.batch;
     loss += compute_gradients(&run->net, batch, kNoise, &run->random) * batch.count / images.count;
     store_gradients(&run->net, &run->storage);
+    if (run->rows != NULL) bind_rows(run);
     CHECK(talus_step(run->opt, NULL));
     load_parameters(&run->net, &run->storage);
   }
@@ -462,6 +498,7 @@ int main(int argc, char **argv) {
   init_network(&run.net, &run.random);
   run.storage = create_storage(run.options.dtype, &run.net);
   run.opt = create_optimizer(&run);
+  if (takes_rows_only(talus_group_algorithm(run.opt, 0))) run.rows = create_rows();
 
   print_hypers(run.opt, run.options.optimizer);
   train(&run);
@@ -471,6 +508,7 @@ int main(int argc, char **argv) {
   print_score("test", score_of(&run.net, run.test));
 
   talus_destroy(run.opt);
+  if (run.rows != NULL) release(run.rows);
   destroy_storage(&run.storage);
   free(all.image);
   if (fflush(stdout) != 0) fail("cannot be written", "standard output");
