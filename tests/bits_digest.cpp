@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -112,13 +113,32 @@ std::deque<Tensor> all_tensors() {
   return tensors;
 }
 
-void add(talus_optimizer* opt, Tensor& t, int32_t master) {
+bool takes_rows_only(const char* algorithm) {
+  const char* const doc = talus_name_doc("row_gradients", algorithm);
+  return doc && std::strcmp(doc, "takes no others") == 0;
+}
+
+// All rows, each of one element.
+void bind_all_rows(talus_optimizer* opt, const std::deque<Tensor>& tensors) {
+  static const std::vector<int32_t> numbers = [] {
+    std::vector<int32_t> all;
+    for (int32_t i = 0; i < kSizes[std::size(kSizes) - 1]; ++i) all.push_back(i);
+    return all;
+  }();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const talus_rows rows = {
+        sizeof rows, TALUS_I32, tensors[i].count, numbers.data(), tensors[i].grad.data(), 0};
+    must(talus_bind_rows(opt, int64_t(i), &rows), "talus_bind_rows");
+  }
+}
+
+void add(talus_optimizer* opt, Tensor& t, int32_t master, bool by_rows) {
   talus_param d{};
   d.struct_size = sizeof d;
   d.dtype = t.param_layout->dtype;
   d.grad_dtype = t.grad_layout->dtype;
   d.data = t.param.data();
-  d.grad = t.grad.data();
+  d.grad = by_rows ? nullptr : t.grad.data();
   d.shape = &t.count;
   d.ndim = 1;
   d.master = master;
@@ -178,14 +198,16 @@ void run(Fnv1a& digest, const char* algorithm, const std::vector<Setting>& setti
   for (const Setting& s : settings)
     must(talus_set(opt, TALUS_ALL, s.name.c_str(), s.value), "talus_set");
   std::deque<Tensor> tensors = all_tensors();
+  const bool by_rows = takes_rows_only(algorithm);
   uint64_t seed = 1;
   for (Tensor& t : tensors) {
     fill(t.param, *t.param_layout, ++seed, -2);
     const bool narrow = t.param_layout->bytes == 2;
-    add(opt, t, narrow ? master : TALUS_MASTER_AUTO);
+    add(opt, t, narrow ? master : TALUS_MASTER_AUTO, by_rows);
   }
   for (int step = 0; step < kSteps; ++step) {
     for (Tensor& t : tensors) fill(t.grad, *t.grad_layout, ++seed, -9);
+    if (by_rows) bind_all_rows(opt, tensors);
     const talus_status status = talus_step(opt, nullptr);
     if (status == TALUS_E_RANGE) {  // hyperparameters that exclude each other: a result too
       digest.add(uint64_t(status), 4);

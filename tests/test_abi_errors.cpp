@@ -64,15 +64,16 @@ TEST_CASE("abi: every list enumerates unique names that have one line each") {
 TEST_CASE("abi: the fixed lists name what the header says") {
   std::set<std::string> lists;
   for (int32_t i = 0; i < talus_name_count("lists"); ++i) lists.insert(talus_name_at("lists", i));
-  for (const char* list : {"algorithms", "aliases", "papers", "purposes", "settings", "features",
-                           "cpu_targets", "cpu_target", "plugins", "devices", "lists"}) {
+  for (const char* list :
+       {"algorithms", "aliases", "papers", "purposes", "settings", "features", "cpu_targets",
+        "cpu_target", "plugins", "devices", "row_gradients", "lists"}) {
     CAPTURE(list);
     CHECK(lists.count(list) == 1);
   }
   std::set<std::string> settings;
   for (int32_t i = 0; i < talus_name_count("settings"); ++i)
     settings.insert(talus_name_at("settings", i));
-  for (const char* name : {"threads", "stats", "check_pointers", "chunk_tiles"})
+  for (const char* name : {"threads", "stats", "check_pointers", "check_rows", "chunk_tiles"})
     CHECK(settings.count(name) == 1);
   CHECK(talus_name_count("slots/adamw") == talus_name_count("slots/adam"));
   CHECK(talus_name_count("cpu_targets") >= 1);
@@ -196,6 +197,9 @@ TEST_CASE("abi: a NULL optimizer is refused by every function that takes one") {
   no([&] { return talus_param_info(none, 0, &param); });
   no([&] { return talus_bind_data(none, 0, &value); });
   no([&] { return talus_bind_grads(none, 0, 1, &grad); });
+  no([&] { return talus_bind_rows(none, 0, nullptr); });
+  no([&] { return talus_move_params(none, 0, 1, &first); });
+  no([&] { return talus_remove_params(none, 1, &first); });
   no([&] { return talus_zero_grad(none, TALUS_ZERO_FILL, nullptr); });
   no([&] { return talus_state_info(none, 0, &state); });
   no([&] { return talus_bind_state(none, 0, "exp_avg", &value, 8); });
@@ -268,7 +272,7 @@ TEST_CASE("abi: settings refuse NULL, unknown names and values out of range") {
   for (const double bad : {-1.0, 1.5, kNaN, kInf, 1e300})
     refused(opt, TALUS_E_RANGE, {"threads"},
             [&] { return talus_set_setting(opt, "threads", bad); });
-  for (const char* flag : {"stats", "check_pointers"})
+  for (const char* flag : {"stats", "check_pointers", "check_rows"})
     for (const double bad : {-1.0, 0.5, 2.0, kNaN})
       refused(opt, TALUS_E_RANGE, {flag}, [&] { return talus_set_setting(opt, flag, bad); });
   for (const double bad : {0.0, 1.5, 65537.0, kNaN})
@@ -306,6 +310,9 @@ TEST_CASE("abi: indices that are not there are refused by every function that ta
     const auto no = [&](auto call) { refused(opt, TALUS_E_ARGUMENT, {text.c_str()}, call); };
     no([&] { return talus_param_info(opt, index, &info); });
     no([&] { return talus_bind_data(opt, index, model.w.data()); });
+    no([&] { return talus_bind_rows(opt, index, nullptr); });
+    no([&] { return talus_move_params(opt, 0, 1, &index); });
+    no([&] { return talus_remove_params(opt, 1, &index); });
     no([&] { return talus_bind_state(opt, index, "exp_avg", model.w.data(), 20); });
     no([&] { return talus_steps(opt, index, &count); });
     no([&] { return talus_set_steps(opt, index, 1); });

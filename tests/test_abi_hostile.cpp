@@ -234,3 +234,55 @@ TEST_CASE("abi: a workspace that cannot be had leaves no state behind") {
   CHECK(one.data == std::vector<float>(8, 1));
   CHECK(talus_step(opt, nullptr) == TALUS_OK);
 }
+
+TEST_CASE(
+    "abi: rows bound before moves, removals and additions step what is left, and go at last") {
+  int live = 0;
+  {
+    Handle opt("sgd");
+    const talus_allocator counted = allocator_of(&live, false);
+    REQUIRE(talus_set_allocator(opt, &counted) == TALUS_OK);
+    int32_t group = -1;
+    REQUIRE(talus_add_group(opt, "sgd", &group) == TALUS_OK);
+    One a, b, c;
+    const int64_t first = add(opt, a.descriptor("a")), second = add(opt, b.descriptor("b"));
+    const int64_t seven = 7, gone[] = {first, second};
+    const float one = 1;
+    const talus_rows rows = {sizeof rows, TALUS_I64, 1, &seven, &one, 0};
+    REQUIRE(talus_bind_rows(opt, first, &rows) == TALUS_OK);
+    REQUIRE(talus_bind_rows(opt, second, &rows) == TALUS_OK);
+    REQUIRE(talus_move_params(opt, group, 1, &second) == TALUS_OK);
+    REQUIRE(talus_remove_params(opt, 1, &first) == TALUS_OK);
+    CHECK(talus_remove_params(opt, 2, gone) == TALUS_E_ARGUMENT);
+    CHECK(says("removed"));
+    const int64_t third = add(opt, c.descriptor("a"));
+    REQUIRE(talus_set_steps(opt, second, 4) == TALUS_OK);
+    REQUIRE(talus_bind_rows(opt, third, &rows) == TALUS_OK);
+    REQUIRE(talus_step(opt, nullptr) == TALUS_OK);
+    CHECK(a.data == std::vector<float>(8, 1));
+    for (const One* each : {&b, &c}) {
+      CHECK(each->data[0] == 1);
+      CHECK(each->data[7] == 1 - 1e-3f);
+    }
+    CHECK(steps(opt, second) == 5);
+    REQUIRE(talus_bind_rows(opt, third, &rows) == TALUS_OK);  // bound at the end
+    CHECK(live > 0);
+  }
+  CHECK(live == 0);
+}
+
+TEST_CASE("abi: parameters that are added and removed again and again leave nothing behind") {
+  Handle opt("adam");
+  One one;
+  talus_stats stats{};
+  stats.struct_size = sizeof stats;
+  for (int64_t i = 0; i < 300; ++i) {
+    REQUIRE(add(opt, one.descriptor("same")) == i);
+    REQUIRE(talus_step(opt, nullptr) == TALUS_OK);
+    REQUIRE(talus_remove_params(opt, 1, &i) == TALUS_OK);
+    REQUIRE(talus_get_stats(opt, 0, &stats) == TALUS_OK);
+    REQUIRE(stats.state_bytes == 0);
+  }
+  CHECK(talus_param_count(opt) == 300);
+  CHECK(talus_state_count(opt) == 0);
+}

@@ -62,8 +62,10 @@ struct Host {
   std::vector<float> late = {1, 2, 3}, grad = {1, -1, 0.5f}, moment = {0, 0}, moved = {7, 8};
   std::vector<uint16_t> half = std::vector<uint16_t>(70000, 0x3f80);
   std::vector<float> half_grad = std::vector<float>(70000, 0.25f);
-  int64_t three = 3, many = 70000;
-  int32_t group = -1;
+  std::vector<float> table = std::vector<float>(12, 1), of_rows = {0.5f, 0.25f, -1, 2, 0.125f, 4};
+  std::vector<int64_t> rows = {3, 1, 3};  // the repeat is summed, for which the step allocates
+  int64_t three = 3, many = 70000, six_by_two[2] = {6, 2};
+  int32_t group = -1, row_group = -1, last_group = -1;
   talus_allocator allocator{};
 
   Host() {
@@ -74,6 +76,15 @@ struct Host {
     talus_param param = describe(TALUS_F32, late.data(), grad.data(), &three);
     param.name = "a name that is too long to be kept in place";
     return param;
+  }
+  talus_param table_param() {
+    talus_param param = describe<float>(TALUS_F32, table.data(), nullptr, six_by_two);
+    param.ndim = 2;
+    return param;
+  }
+  talus_status bind_rows() {
+    const talus_rows given = {sizeof given, TALUS_I64, 3, rows.data(), of_rows.data(), 0};
+    return talus_bind_rows(opt, 4, &given);
   }
   talus_param half_param() {
     talus_param param = describe<uint16_t>(TALUS_BF16, half.data(), nullptr, &many);
@@ -131,6 +142,29 @@ std::vector<Step> life() {
              nullptr);
        }},
       {"step on it", [](Host& h) { return talus_step(h.opt, nullptr); }},
+      {"group of rows",
+       [](Host& h) { return talus_add_group(h.opt, "sparse_adam", &h.row_group); }},
+      {"add a table",
+       [](Host& h) {
+         const talus_param param = h.table_param();
+         return talus_add_params(h.opt, h.row_group, 1, &param, nullptr);
+       }},
+      {"bind rows", [](Host& h) { return h.bind_rows(); }},
+      {"step of rows", [](Host& h) { return talus_step(h.opt, nullptr); }},
+      {"last group", [](Host& h) { return talus_add_group(h.opt, nullptr, &h.last_group); }},
+      {"bind rows again", [](Host& h) { return h.bind_rows(); }},
+      {"move a parameter",
+       [](Host& h) {
+         const int64_t moved[] = {1, 0};
+         return talus_move_params(h.opt, h.last_group, 2, moved);
+       }},
+      {"step after the move", [](Host& h) { return talus_step(h.opt, nullptr); }},
+      {"remove parameters",
+       [](Host& h) {
+         const int64_t gone[] = {2, 0};
+         return talus_remove_params(h.opt, 2, gone);
+       }},
+      {"step of those left", [](Host& h) { return talus_step(h.opt, nullptr); }},
   };
 }
 
@@ -146,6 +180,7 @@ std::vector<std::string> results(Host& host) {
   lines.push_back(hex(host.model.w.data(), host.model.w.size() * 4));
   lines.push_back(hex(host.moved.data(), 8));
   lines.push_back(hex(host.late.data(), 12));
+  lines.push_back(hex(host.table.data(), host.table.size() * 4));
   lines.push_back(hex(host.half.data(), host.half.size() * 2));
   for (const talus_state& state : states(host.opt)) lines.push_back(hex(state.data, state.bytes));
   return lines;
@@ -219,6 +254,21 @@ TEST_CASE("abi: an error whose text finds no memory is an error all the same") {
       {"rule", [](Host& h) { return talus_add_group(h.opt, "no such rule", &h.group); }},
       {"slot", [](Host& h) { return talus_bind_state(h.opt, 0, "no such slot", &h, 8); }},
       {"overlap", [](Host& h) { return talus_bind_data(h.opt, 0, h.model.b.data()); }},
+      {"rows",
+       [](Host& h) {
+         const talus_rows given = {sizeof given, TALUS_I64, 0, nullptr, nullptr, 0};
+         return talus_bind_rows(h.opt, 0, &given);
+       }},
+      {"move",
+       [](Host& h) {
+         const int64_t none = 77;
+         return talus_move_params(h.opt, 0, 1, &none);
+       }},
+      {"remove",
+       [](Host& h) {
+         const int64_t none = 77;
+         return talus_remove_params(h.opt, 1, &none);
+       }},
       {"param",
        [](Host& h) {
          talus_param param = h.late_param();

@@ -230,6 +230,44 @@ TEST_CASE("hpp: several parameters and columns of gradients in one call") {
   CHECK(code_of([&] { opt.step(); }) == TALUS_E_STATE);
 }
 
+TEST_CASE("hpp: rows with indices of either width, checked against dtype and row length") {
+  std::vector<float> table(8, 1);
+  const std::vector<float> values = {1, 2, 3, 4};
+  std::vector<int64_t> wide = {3, 0};
+  const std::vector<int32_t> narrow = {1, 1};
+  Optimizer opt("sgd", {{"lr", 1}});
+  opt.add(table, {.shape = {4, 2}});
+  opt.bind_rows(0, std::span(wide), values);
+  opt.step();
+  CHECK(table == std::vector<float>{-2, -3, 1, 1, 1, 1, 0, -1});
+  opt.bind_rows(0, std::span(narrow), values);
+  opt.step();
+  CHECK(table == std::vector<float>{-2, -3, -3, -5, 1, 1, 0, -1});
+  const std::vector<double> other(4);
+  const std::vector<float> wrong(3);
+  CHECK(code_of([&] { opt.bind_rows(0, std::span(wide), other); }) == TALUS_E_ARGUMENT);
+  CHECK(code_of([&] { opt.bind_rows(0, std::span(wide), wrong); }) == TALUS_E_ARGUMENT);
+  wide[0] = 4;
+  CHECK(code_of([&] { opt.bind_rows(0, std::span(wide), values); }) == TALUS_E_ARGUMENT);
+}
+
+TEST_CASE("hpp: parameters move to another group and are removed") {
+  std::vector<float> a = {1}, b = {1}, gradient = {1}, other = {1};
+  Optimizer opt("sgd", {{"lr", 1}});
+  const int32_t slow = opt.add_group("", {{"lr", 0.25}});
+  const std::array<int64_t, 2> both = {opt.add(a, gradient), opt.add(b, other)};
+  opt.move(std::span(both).first(1), slow);
+  CHECK(opt.param_group(0) == slow);
+  opt.step();
+  CHECK(a[0] == 0.75f);
+  CHECK(b[0] == 0);
+  opt.remove(both);
+  CHECK(opt.param_count() == 2);
+  CHECK(code_of([&] { opt.param(1); }) == TALUS_E_ARGUMENT);
+  CHECK(code_of([&] { opt.remove(both); }) == TALUS_E_ARGUMENT);
+  CHECK(code_of([&] { opt.move(both, slow); }) == TALUS_E_ARGUMENT);
+}
+
 TEST_CASE("hpp: states are views of the live memory, and can live in the caller's") {
   std::vector<float> data = {1, 2}, grad = {0.5f, 0.25f}, moment(2), moved = {5, 6};
   Optimizer opt("adamw");

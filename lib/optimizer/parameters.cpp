@@ -102,16 +102,15 @@ Status describe(const talus_param& from, int64_t param, Parameter* out) {
 
 Status check_pointer(const void* data, const Parameter& p, Dtype dtype, int64_t param,
                      const char* what) {
+  if (is_memory(data, p.count, dtype)) return {};
   if (!data && p.count > 0)
     return failure(TALUS_E_ARGUMENT, "%s: %s is NULL, expected memory of %lld elements",
                    where(param, p.name).c_str(), what, Int(p.count));
   if (uintptr_t(data) % uintptr_t(size_of(dtype)) != 0)
     return failure(TALUS_E_ARGUMENT, "%s: %s is at %p, expected a multiple of %d bytes (%s)",
                    where(param, p.name).c_str(), what, data, int(size_of(dtype)), info(dtype).name);
-  if (data && uintptr_t(data) + uint64_t(p.count * size_of(dtype)) < uintptr_t(data))
-    return failure(TALUS_E_ARGUMENT, "%s: %s of %lld elements at %p passes the end of memory",
-                   where(param, p.name).c_str(), what, Int(p.count), data);
-  return {};
+  return failure(TALUS_E_ARGUMENT, "%s: %s of %lld elements at %p passes the end of memory",
+                 where(param, p.name).c_str(), what, Int(p.count), data);
 }
 
 int64_t Parameters::find(std::string_view name) const {

@@ -27,6 +27,12 @@ struct Parameter {
 // Checked against what the caller gave; param is the index that the parameter is going to have.
 Status describe(const talus_param& from, int64_t param, Parameter* out);
 
+// Whether `count` elements can lie there.
+inline bool is_memory(const void* data, int64_t count, Dtype dtype) {
+  const uintptr_t begin = uintptr_t(data), bytes = uintptr_t(count * size_of(dtype));
+  return (data || count == 0) && begin % uintptr_t(size_of(dtype)) == 0 && begin + bytes >= begin;
+}
+
 // Refuses memory of `what` (say "data") that is NULL though it has elements, or not aligned.
 Status check_pointer(const void* data, const Parameter& p, Dtype dtype, int64_t param,
                      const char* what);

@@ -28,43 +28,44 @@ std::string rules_with_rows() {
 Status Optimizer::check_rows(int64_t param, const talus_rows& rows) const {
   const Parameter& p = model_.params[param];
   const Group& group = model_.group_of(param);
-  const std::string at = where(param, p);
+  const auto at = [&] { return where(param, p); };  // no text unless told: hosts bind at every step
   if (!group.rule().rows.doc)
     return failure(TALUS_E_UNSUPPORTED,
                    "%s: %s takes no gradients of rows, expected talus_bind_grads, or one of: %s",
-                   at.c_str(), group.algorithm(), rules_with_rows().c_str());
+                   at().c_str(), group.algorithm(), rules_with_rows().c_str());
   if (p.shape.empty())
     return failure(TALUS_E_UNSUPPORTED,
-                   "%s is a scalar, expected a shape whose first extent counts rows", at.c_str());
+                   "%s is a scalar, expected a shape whose first extent counts rows", at().c_str());
   if (rows.index_dtype != TALUS_I32 && rows.index_dtype != TALUS_I64)
     return failure(TALUS_E_UNSUPPORTED, "%s: index_dtype is 0x%x, expected TALUS_I32 or TALUS_I64",
-                   at.c_str(), unsigned(rows.index_dtype));
+                   at().c_str(), unsigned(rows.index_dtype));
   if (rows.flags != 0)
-    return failure(TALUS_E_UNSUPPORTED, "%s: flags is 0x%llx, expected 0", at.c_str(),
+    return failure(TALUS_E_UNSUPPORTED, "%s: flags is 0x%llx, expected 0", at().c_str(),
                    (unsigned long long)rows.flags);
   if (rows.count < 0)
-    return failure(TALUS_E_ARGUMENT, "%s: count is %lld, expected 0 or more", at.c_str(),
+    return failure(TALUS_E_ARGUMENT, "%s: count is %lld, expected 0 or more", at().c_str(),
                    Int(rows.count));
-  Parameter as_rows;
-  as_rows.name = p.name;
   if (rows.count > INT64_MAX / 8 / std::max<int64_t>(row_length(p), 1))
     return failure(TALUS_E_ARGUMENT, "%s: count is %lld, more rows than memory can hold",
-                   at.c_str(), Int(rows.count));
-  as_rows.count = rows.count * row_length(p);
-  TALUS_TRY(check_pointer(rows.values, as_rows, p.grad_dtype, param, "values"));
+                   at().c_str(), Int(rows.count));
+  const int64_t count = rows.count * row_length(p);
+  if (!is_memory(rows.values, count, p.grad_dtype)) {
+    Parameter as_rows;
+    as_rows.name = p.name, as_rows.count = count;
+    return check_pointer(rows.values, as_rows, p.grad_dtype, param, "values");
+  }
   const int64_t index_bytes = rows.index_dtype == TALUS_I64 ? 8 : 4;
   if (!rows.indices && rows.count > 0)
-    return failure(TALUS_E_ARGUMENT, "%s: indices is NULL, expected %lld row numbers", at.c_str(),
+    return failure(TALUS_E_ARGUMENT, "%s: indices is NULL, expected %lld row numbers", at().c_str(),
                    Int(rows.count));
   if (uintptr_t(rows.indices) % uintptr_t(index_bytes) != 0)
     return failure(TALUS_E_ARGUMENT, "%s: indices is at %p, expected a multiple of %d bytes",
-                   at.c_str(), rows.indices, int(index_bytes));
-  TALUS_TRY(
-      check_device(rows.values, uint64_t(as_rows.count * size_of(p.grad_dtype)), param, "values"));
+                   at().c_str(), rows.indices, int(index_bytes));
+  const uint64_t value_bytes = uint64_t(count * size_of(p.grad_dtype));
+  TALUS_TRY(check_device(rows.values, value_bytes, param, "values"));
   TALUS_TRY(check_device(rows.indices, uint64_t(rows.count * index_bytes), param, "indices"));
   if (settings_[kCheckPointers] != 0)
-    TALUS_TRY(model_.params.check_overlap(
-        rows.values, uint64_t(as_rows.count * size_of(p.grad_dtype)), param, "values"));
+    TALUS_TRY(model_.params.check_overlap(rows.values, value_bytes, param, "values"));
   return {};
 }
 

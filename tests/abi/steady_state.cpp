@@ -154,6 +154,47 @@ void check_allocations(const char* algorithm, Run run) {
   talus_destroy(opt);
 }
 
+// Tables of rows, some given more than once, in another order each time.
+void check_rows(const char* algorithm, Run run) {
+  constexpr int64_t kRows = 3000, kLength = 3, kGiven = 2000;
+  std::vector<Tensor> tables;
+  talus_optimizer* opt = nullptr;
+  must(talus_create(algorithm, TALUS_CPU, 0, &opt) == TALUS_OK, "create");
+  tables.emplace_back(TALUS_F32, TALUS_F32, kRows * kLength);
+  tables.emplace_back(TALUS_BF16, TALUS_BF16, kRows * kLength);
+  tables.emplace_back(TALUS_F64, TALUS_F64, kRows * kLength);
+  const int64_t shape[] = {kRows, kLength};
+  for (Tensor& table : tables) {
+    talus_param param{};
+    param.struct_size = sizeof param;
+    param.dtype = table.dtype;
+    param.data = table.data.data();
+    param.shape = shape;
+    param.ndim = 2;
+    must(talus_add_params(opt, 0, 1, &param, nullptr) == TALUS_OK, "add_params");
+  }
+  configure(opt, run);
+  std::vector<int64_t> indices(kGiven);
+  long count = 0;
+  for (int step = 1; step <= 50; ++step) {
+    for (int64_t j = 0; j < kGiven; ++j) indices[size_t(j)] = j * 7 * step % (kRows / 2);
+    talus_rows rows{};
+    rows.struct_size = sizeof rows;
+    rows.index_dtype = TALUS_I64;
+    rows.count = kGiven;
+    rows.indices = indices.data();
+    const long before = allocations;
+    for (size_t t = 0; t < tables.size(); ++t) {
+      rows.values = tables[t].grad.data();
+      must(talus_bind_rows(opt, int64_t(t), &rows) == TALUS_OK, "bind_rows");
+    }
+    must(talus_step(opt, nullptr) == TALUS_OK, "step of rows");
+    if (step > 2) count += allocations - before;
+  }
+  if (count != 0) fail("allocations of steps 3 to 50 with rows", count);
+  talus_destroy(opt);
+}
+
 // Every kind of refusal, and the calls that the loops above leave out.
 void make_noise() {
   std::vector<Tensor> tensors = make_tensors();
@@ -189,6 +230,9 @@ int main() {
   for (const char* algorithm : {"adamw", "sgd"})
     for (const Run run : {Run::one_thread, Run::threads, Run::host_loop, Run::measured})
       check_allocations(algorithm, run);
+  for (const char* algorithm : {"sparse_adam", "sgd"})
+    for (const Run run : {Run::one_thread, Run::threads, Run::host_loop, Run::measured})
+      check_rows(algorithm, run);
   make_noise();
 
   std::fflush(nullptr);

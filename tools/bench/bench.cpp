@@ -130,7 +130,7 @@ Row measure_row(const Options& options, const Preset& preset, const Subject& sub
 
   const uint64_t stream_bytes = stream_buffer_bytes(operand_bytes(preset, subject));
   std::optional<Stream> stream;
-  if (stream_bytes)
+  if (stream_bytes && !subject.by_rows())
     stream.emplace(roof_of_target(), paired.threads, stream_bytes,
                    options.norm ? Stream::Counted::read : Stream::Counted::read_and_written);
   if (stream) stream->measure();
@@ -139,6 +139,7 @@ Row measure_row(const Options& options, const Preset& preset, const Subject& sub
 
   const double params = double(preset.param_count) * 1e-9;
   fill_in(result, preset, params * step.bytes_per_param(), &row);
+  if (subject.by_rows()) row.ratio = 1 / row.ratio, row.roof_gb_per_s = kNone;
   if (!stream) return row;
   row.stream_gb_per_s = stream->best_gb_per_s();
   row.fault = roof_fault(result, params * step.traffic_per_param(), *stream);

@@ -26,7 +26,7 @@ struct Row {
   int threads = 1;
   double ns_per_param = kNone, gb_per_s = kNone, roof_gb_per_s = kNone;
   double stream_gb_per_s = kNone;  // kNone: the case may lie in the cache, see stream.h
-  double ratio = kNone;            // kNone: not established
+  double ratio = kNone;            // kNone: not established; by rows: to a dense step
   double ns_per_tensor = kNone;
   double ns_per_tensor_least = kNone;  // over all samples: what the limit for tiny tensors is about
   int pairs_kept = 0, pairs_tried = 0;

@@ -120,6 +120,9 @@ constexpr const char* kFooter =
     "median of the kept samples. Dropped: preempted, or the two roofs differ by more than 8 %.\n"
     "stream is the better of memcpy and a triad in the same run (with --norm, of what they read);\n"
     "'-' if the case may lie in the cache. Bytes are read + written. A ratio above 1 is noise.\n"
+    "A rule that takes gradients of rows alone is given 1 % of the rows of each tensor, others "
+    "each\n"
+    "time, and its ratio is case time / time of a dense step of adam over tensors of that shape.\n"
     "Example: talus bench --preset gpt2 --preset resnet50 --param bf16 --threads 2\n"
     "Exit codes: 0 success; 1 unknown preset or rule, no room in memory, or a roof under 0.9 of\n"
     "the stream; 2 wrong usage; 3 not established: fewer than 5 pairs kept in the time allowed.";

@@ -20,7 +20,8 @@ KEYS = ("preset rule param grad master state threads ns_per_param gb_per_s roof_
 # As published, or counted from the models by others: tensors, parameters.
 TOTALS = {"gpt2": (148, 124_439_808), "resnet50": (161, 25_557_032), "vit_b16": (152, 86_567_656),
           "llama3.2-1b": (146, 1_235_814_400), "flat100m": (1, 100_000_000),
-          "10000x1000": (10_000, 10_000_000), "1000x17": (1000, 17_000)}
+          "10000x1000": (10_000, 10_000_000), "1000x17": (1000, 17_000),
+          "rows10m": (1, 160_000_000)}
 HUGE = 1 << 45  # parameters: more than any memory
 SMALL = {"small": [["a", [3, 5]], {"repeat": 3, "tensors": [["b.{}", [17]], ["c.{}", []]]},
                    ["d", [9000]], ["empty", [0]]],

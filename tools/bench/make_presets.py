@@ -101,6 +101,8 @@ PRESETS = {
     "10000x1000": ("synthetic: many small tensors", equal(10000, 1000), 10000, 10_000_000),
     "1000x17": ("synthetic: tiny tensors of an odd size, the cost per tensor",
                 equal(1000, 17), 1000, 17_000),
+    "rows10m": ("synthetic: an embedding table for gradients of rows",
+                [["table", [10_000_000, 16]]], 1, 160_000_000),
 }
 
 

@@ -1,6 +1,7 @@
 #include "tools/bench/step_case.h"
 
 #include <cmath>
+#include <random>
 #include <stdexcept>
 
 #include "lib/base/rounding.h"
@@ -88,11 +89,20 @@ void PassBytes::add(int64_t size, bool read, bool write) {
   if (write && !read) fetched += double(size);
 }
 
+bool Subject::by_rows() const { return !norm && algorithm.rule->rows.only; }
+
+Subject Subject::dense() const {
+  Subject other = *this;
+  other.algorithm = find_algorithm("adam");
+  return other;
+}
+
 bool Subject::has_master() const { return is_16_bit(param) && master != TALUS_MASTER_NONE; }
 
 uint64_t operand_bytes(const Preset& preset, const Subject& subject) {
   uint64_t bytes = bytes_as(preset, subject.grad);
   if (subject.norm) return bytes;
+  if (subject.by_rows()) bytes += operand_bytes(preset, subject.dense());
   bytes += bytes_as(preset, subject.param);
   const Group group(subject.algorithm);
   const uint64_t state = bytes_as(preset, compute_type(subject.param));
@@ -122,9 +132,11 @@ StepCase::StepCase(const Preset& preset, const Subject& subject)
   check(optimizer_->set_setting("threads", subject.threads));
   check(optimizer_->set_allocator(huge_allocator()));
   add_params(preset);
+  if (subject.by_rows()) draw_rows(preset);
   check(optimizer_->prepare(nullptr));
-  if (!subject.norm) check(optimizer_->step(nullptr));
+  if (!subject.norm) work();
   find_roofs();
+  if (subject.by_rows()) dense_ = std::make_unique<StepCase>(preset, subject.dense());
 }
 
 void StepCase::add_params(const Preset& preset) {
@@ -137,7 +149,7 @@ void StepCase::add_params(const Preset& preset) {
     p.grad_dtype = info(subject_.grad).abi;
     p.master = subject_.master;
     p.data = param;
-    p.grad = grad;
+    p.grad = subject_.by_rows() ? nullptr : grad;
     p.name = t.name.c_str();
     p.shape = t.shape.data();
     p.ndim = int32_t(t.shape.size());
@@ -148,6 +160,45 @@ void StepCase::add_params(const Preset& preset) {
     grad += lines(uint64_t(t.count * size_of(subject_.grad)));
   }
   check(optimizer_->add_params(0, list, nullptr));
+}
+
+// Different rows of each tensor, in no order. The values are those that a dense gradient would have.
+void StepCase::draw_rows(const Preset& preset) {
+  constexpr int64_t kDraws = 8;
+  std::mt19937_64 random(1);
+  const char* values = grads_.get();
+  for (size_t t = 0; t < preset.tensors.size(); ++t) {
+    const PresetTensor& tensor = preset.tensors[t];
+    const int64_t rows = tensor.shape.empty() || tensor.count == 0 ? 0 : tensor.shape[0];
+    Table table{int64_t(t), (rows + kRowShare - 1) / kRowShare, values, {}};
+    values += lines(uint64_t(tensor.count * size_of(subject_.grad)));
+    if (rows == 0) continue;
+    for (int64_t draw = 0; draw < kDraws; ++draw) {
+      std::vector<bool> taken(size_t(rows), false);
+      for (int64_t j = 0; j < table.count;) {
+        const size_t row = size_t(random() % uint64_t(rows));
+        if (taken[row]) continue;
+        taken[row] = true;
+        table.draws.push_back(int64_t(row));
+        ++j;
+      }
+    }
+    elements_given_ += table.count * (tensor.count / rows);
+    tables_.push_back(std::move(table));
+  }
+}
+
+void StepCase::bind_rows() {
+  for (const Table& table : tables_) {
+    const int64_t draws = int64_t(table.draws.size()) / table.count;
+    talus_rows rows{};
+    rows.index_dtype = TALUS_I64;
+    rows.count = table.count;
+    rows.indices = table.draws.data() + draw_ % draws * table.count;
+    rows.values = table.values;
+    check(optimizer_->bind_rows(table.param, &rows));
+  }
+  ++draw_;
 }
 
 void StepCase::find_roofs() {
@@ -165,6 +216,7 @@ void StepCase::find_roofs() {
     if (!each.uses.empty()) add_roof(passes[pass][mix], bytes_of(each, subject_));
     ++pass;
   }
+  if (subject_.by_rows()) bytes_per_param_ *= double(elements_given_) / double(param_count_);
 }
 
 void StepCase::add_roof(SegmentsFn function, const PassBytes& bytes) {
@@ -174,6 +226,7 @@ void StepCase::add_roof(SegmentsFn function, const PassBytes& bytes) {
 }
 
 void StepCase::work() {
+  if (subject_.by_rows()) bind_rows();
   if (!subject_.norm) return check(optimizer_->step(nullptr));
   if (cpu_backend().measure(optimizer_->backend_context(), nullptr) != TALUS_OK)
     throw std::runtime_error("the norm could not be measured");
@@ -181,11 +234,13 @@ void StepCase::work() {
 
 // One group and one dtype of parameters: the plan has one launch.
 void StepCase::roof() {
+  if (dense_) return dense_->work();
   for (const SegmentsFn function : roofs_)
     cpu_run_region(optimizer_->backend_context(), 0, function);
 }
 
 int StepCase::busy_threads() const {
+  if (subject_.by_rows()) return 1;  // rows are told apart by the caller alone
   return param_count_ <= (kSerialBelow - 1) * kChunk ? 1 : subject_.threads;
 }
 

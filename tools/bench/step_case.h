@@ -21,7 +21,12 @@ struct Subject {
   int threads;
 
   bool has_master() const;
+  // Of a rule that takes gradients of rows alone: it gets 1 in kRowShare rows of each tensor, other
+  // ones each time, and its roof is a step of `dense()` over tensors of the same shape.
+  bool by_rows() const;
+  Subject dense() const;
 };
+inline constexpr int64_t kRowShare = 100;
 
 // What a pass carries for each element.
 struct PassBytes {
@@ -53,6 +58,8 @@ class StepCase {
 
  private:
   void add_params(const Preset& preset);
+  void draw_rows(const Preset& preset);
+  void bind_rows();
   void find_roofs();
   void add_roof(talus::SegmentsFn function, const PassBytes& bytes);
 
@@ -60,6 +67,16 @@ class StepCase {
   HugeMemory params_, grads_;
   std::unique_ptr<talus::Optimizer> optimizer_;  // goes before the memory it points to
   std::vector<talus::SegmentsFn> roofs_;         // of each pass, and of the norm first
+  // By rows: of each tensor that has some, in several draws, so that no cache has them from the last
+  // time; and the dense case.
+  struct Table {
+    int64_t param, count;
+    const char* values;
+    std::vector<int64_t> draws;  // one after the other
+  };
+  std::vector<Table> tables_;
+  int64_t draw_ = 0, elements_given_ = 0;
+  std::unique_ptr<StepCase> dense_;
   int64_t param_count_;
   double bytes_per_param_ = 0, traffic_per_param_ = 0;
 };

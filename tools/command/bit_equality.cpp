@@ -65,12 +65,13 @@ Buffers train(talus::Optimizer opt, const How& how, std::string* written = nullp
     });
   std::vector<Tensor> tensors = problem().tensors;
   add(opt, tensors);
-  for (int step = 0; step < kStepCount; ++step) {
-    const auto& grads = problem().grads[step];
+  const std::vector<int64_t> rows = row_numbers();
+  for (int k = 0; k < kStepCount; ++k) {
+    const auto& grads = problem().grads[k];
     for (size_t i = 0; i < grads.size(); ++i)
       std::copy(grads[i].begin(), grads[i].end(), tensors[i].grad.begin());
-    opt.step();
-    if (written && written->empty()) *written = gradient_change(tensors, step);
+    step(opt, tensors, rows.data());
+    if (written && written->empty()) *written = gradient_change(tensors, k);
   }
   return collect(opt, tensors);
 }

@@ -23,14 +23,17 @@ Buffers train(const Setup& setup, int32_t device, int chunk_tiles, std::string* 
   std::vector<Place> places;
   for (const Tensor& tensor : tensors) places.push_back({put(tensor.data), put(tensor.grad)});
   add(opt, tensors, places);
-  for (int step = 0; step < kStepCount; ++step) {
-    const auto& grads = problem().grads[step];
+  const std::vector<int64_t> numbers = row_numbers();
+  auto* const rows = static_cast<int64_t*>(memory.allocate(numbers.size() * sizeof(int64_t)));
+  memory.copy(rows, numbers.data(), numbers.size() * sizeof(int64_t));
+  for (int k = 0; k < kStepCount; ++k) {
+    const auto& grads = problem().grads[k];
     for (size_t i = 0; i < grads.size(); ++i)
       memory.copy(places[i].grad, grads[i].data(), grads[i].size());
-    opt.step();
+    step(opt, tensors, rows, places);
     for (size_t i = 0; i < grads.size(); ++i)
       memory.copy(tensors[i].grad.data(), places[i].grad, grads[i].size());
-    if (written->empty()) *written = gradient_change(tensors, step);
+    if (written->empty()) *written = gradient_change(tensors, k);
   }
   for (size_t i = 0; i < tensors.size(); ++i)
     memory.copy(tensors[i].data.data(), places[i].data, tensors[i].data.size());

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 namespace command {
 namespace {
@@ -159,6 +160,21 @@ std::string difference(const std::vector<std::byte>& a, const std::vector<std::b
   return "";
 }
 
+bool takes_rows_only(const talus::Optimizer& opt) {
+  const char* const doc = talus_name_doc("row_gradients", opt.group_algorithm().c_str());
+  return doc && doc == std::string("takes no others");
+}
+
+Place place_of(std::vector<Tensor>& tensors, const std::vector<Place>& places, size_t i) {
+  return places.empty() ? Place{tensors[i].data.data(), tensors[i].grad.data()} : places[i];
+}
+
+std::byte* gradient_of(std::vector<Tensor>& tensors, const std::vector<Place>& places, size_t i) {
+  const Tensor& tensor = tensors[i];
+  return place_of(tensors, places, i).grad +
+         tensor.lead * format_of(kMixes[tensor.mix].grad_dtype).bytes;
+}
+
 }  // namespace
 
 const Problem& problem() {
@@ -167,20 +183,39 @@ const Problem& problem() {
 }
 
 void add(talus::Optimizer& opt, std::vector<Tensor>& tensors, const std::vector<Place>& places) {
+  const bool by_rows = takes_rows_only(opt);
   for (size_t i = 0; i < tensors.size(); ++i) {
     Tensor& tensor = tensors[i];
-    const Place place = places.empty() ? Place{tensor.data.data(), tensor.grad.data()} : places[i];
     const Mix& mix = kMixes[tensor.mix];
     auto param = talus::sized<talus_param>();
     param.dtype = mix.dtype;
     param.grad_dtype = mix.grad_dtype;
     param.master = mix.master;
-    param.data = place.data + tensor.lead * format_of(mix.dtype).bytes;
-    param.grad = place.grad + tensor.lead * format_of(mix.grad_dtype).bytes;
+    param.data = place_of(tensors, places, i).data + tensor.lead * format_of(mix.dtype).bytes;
+    param.grad = by_rows ? nullptr : gradient_of(tensors, places, i);
     param.shape = &tensor.count;
     param.ndim = 1;
     opt.add(param);
   }
+}
+
+std::vector<int64_t> row_numbers() {
+  std::vector<int64_t> numbers(static_cast<size_t>(largest_count()));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
+void step(talus::Optimizer& opt, std::vector<Tensor>& tensors, const int64_t* numbers,
+          const std::vector<Place>& places) {
+  for (size_t i = 0; i < tensors.size() && takes_rows_only(opt); ++i) {
+    auto rows = talus::sized<talus_rows>();
+    rows.index_dtype = TALUS_I64;
+    rows.count = tensors[i].count;
+    rows.indices = numbers;
+    rows.values = gradient_of(tensors, places, i);
+    talus::check(talus_bind_rows(opt.handle(), int64_t(i), &rows));
+  }
+  opt.step();
 }
 
 Buffers collect(const talus::Optimizer& opt, const std::vector<Tensor>& tensors, const Copy& copy) {

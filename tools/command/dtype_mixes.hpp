@@ -37,6 +37,13 @@ struct Place {
 void add(talus::Optimizer& opt, std::vector<Tensor>& tensors,
          const std::vector<Place>& places = {});
 
+// 0 and on, as many as there are elements in a tensor.
+std::vector<int64_t> row_numbers();
+// Takes a step. A rule that takes gradients of rows alone is given all rows, each of one element, by
+// `rows`: row_numbers() in memory of the optimizer's device.
+void step(talus::Optimizer& opt, std::vector<Tensor>& tensors, const int64_t* rows,
+          const std::vector<Place>& places = {});
+
 // A parameter or state tensor.
 struct Buffer {
   std::string what;
