@@ -34,8 +34,10 @@ TALUS_FN void fold_tensor(const FoldArgs& args, uint32_t tensor, const double* s
     tables.part_values[int64_t(tensor) * kMaxPartValues + k] = values[k];
 }
 
+// The 1: without it ptxas spills in the longer folds.
 template <class Rule, class Pass>
-__global__ void __launch_bounds__(kFoldThreads) fold_kernel(const __grid_constant__ FoldArgs args) {
+__global__ void __launch_bounds__(kFoldThreads, 1)
+    fold_kernel(const __grid_constant__ FoldArgs args) {
   const Tables& tables = args.tables;
   const uint32_t tensor = args.tensor_list[blockIdx.x];
   if (tables.members[tensor].scalar_class == kIdle) return;  // the whole block

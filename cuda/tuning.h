@@ -23,7 +23,7 @@ enum class Instance { direct, mixed, f64 };  // all operands f32; any mix; any m
 // 2: 128, 1: 255.
 constexpr int resident_blocks(int arch, Instance instance, int operands) {
   if (arch < 800) return 1;
-  if (instance == Instance::f64) return operands > (arch < 1200 ? 4 : 3) ? 1 : 2;
+  if (instance == Instance::f64) return operands > 3 ? 1 : 2;
   if (instance == Instance::mixed) return operands > 2 ? 2 : 3;
   return operands > (arch < 900 ? 3 : 4) ? 3 : 4;
 }
