@@ -276,6 +276,9 @@ TEST_CASE("abi: fields of talus_rows that make no sense are refused by name") {
     t.rows.count = bad;
     no(TALUS_E_ARGUMENT, {"table"});
   }
+  Sparse four("sparse_adam", 4);  // as many elements as wrap around to 0
+  four.rows.count = int64_t(1) << 62;
+  refused(four.opt, TALUS_E_ARGUMENT, {"table", "count"}, [&] { return four.bind(); });
   t.rows.values = nullptr;
   no(TALUS_E_ARGUMENT, {"values"});
   t.rows.indices = nullptr;

@@ -256,6 +256,17 @@ TEST_CASE("membership: a gradient of rows follows a move, and goes with a remova
   CHECK(steps(t.opt, 1) == 2);
 }
 
+TEST_CASE("membership: rows of a removed parameter are no gradient any more") {
+  Two t("sgd");
+  REQUIRE(talus_zero_grad(t.opt, TALUS_ZERO_UNBIND, nullptr) == TALUS_OK);
+  const int64_t indices[] = {4, 1};
+  const float values[] = {0.5f, 0.25f};
+  const talus_rows rows = two_rows(indices, values);
+  REQUIRE(talus_bind_rows(t.opt, 0, &rows) == TALUS_OK);
+  REQUIRE(remove_one(t.opt, 0) == TALUS_OK);
+  refused(t.opt, TALUS_E_STATE, {"gradient"}, [&] { return talus_step(t.opt, nullptr); });
+}
+
 TEST_CASE("membership: indices, counts and groups that are not there are refused") {
   Two t;
   t.step();
