@@ -28,7 +28,6 @@ EXCUSES = {
     "rprop": "made for whole data sets: the noise of a batch turns the signs it goes by",
     "sparse_adam": "for embeddings; every row has a gradient here, so it is Adam, dearer",
 }
-OPTIONS = {"sparse_adam": ["--rows"]}  # of train_digits
 
 
 class Run(NamedTuple):
@@ -51,7 +50,7 @@ def read_log(path):
 def train(arguments, algorithm, lr, log):
     done = subprocess.run(
         [arguments.train_digits, "--optimizer", algorithm, "--epochs", str(EPOCHS), "--threads", "1",
-         "--quiet", *OPTIONS.get(algorithm, []), *arguments.options, "--set", f"lr={lr}", "--log", log],
+         "--quiet", *arguments.options, "--set", f"lr={lr}", "--log", log],
         capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         return Run(lr, 0, 0, [], "", (done.stderr.strip() or "no message").splitlines()[-1])

@@ -385,7 +385,7 @@ static void print_help(void) {
       "  --data FILE        lines of 64 pixels of 0 to 16 and the digit\n"
       "  --log FILE         CSV: epoch,train_loss,validation_loss,validation_accuracy\n"
       "  --save FILE        the parameters after training, raw f32\n"
-      "  --rows             give gradients as rows, all of them (for sparse_adam)\n"
+      "  --rows             give gradients as rows, all of them, as sparse_adam must\n"
       "  --quiet            no progress bar, which a terminal gets\n"
       "  --help\n\n"
       "Example: train_digits --optimizer sgd --set lr=0.05 --set nesterov=1 --dtype bf16\n\n");
@@ -469,6 +469,8 @@ static Options parse_options(int argc, char **argv) {
     parse_value(&options, argv[i], argv[i + 1]);
     ++i;
   }
+  const char *rows = talus_name_doc("row_gradients", options.optimizer);
+  options.rows |= rows != NULL && strcmp(rows, "takes no others") == 0;
   return options;
 }
 
