@@ -318,13 +318,13 @@ typedef struct talus_rows {
 } talus_rows;
 
 /* Binds a gradient of rows to one parameter for the next step alone, where it stands in for the dense
- * one; copied are the pointers, not what they point to, which is read by that step. NULL: takes it
- * back. Rows that are not given keep parameter and state as they are. For sparse_adam, adagrad (with
- * weight_decay 0) and sgd (with momentum and weight_decay 0); the cost is in proportion to the rows
- * given, but for the first step of the parameter. On the CPU a row that is given more than once gets
- * the sum, added in order of appearance in the compute type, and a row out of range is refused here
- * and by the step. On a device rows must be different and rows out of range are left out; see the
- * setting "check_rows".
+ * one; copied are the pointers, not what they point to, which is read by that step. NULL takes it
+ * back, and so does talus_bind_grads for this parameter, with NULL as well. Rows that are not given
+ * keep parameter and state as they are. For sparse_adam, adagrad (with weight_decay 0) and sgd (with
+ * momentum and weight_decay 0); the cost is in proportion to the rows given, but for the first step of
+ * the parameter. On the CPU a row that is given more than once gets the sum, added in order of
+ * appearance in the compute type, and a row out of range is refused here and by the step. On a device
+ * rows must be different and rows out of range are left out; see the setting "check_rows".
  * TALUS_E_UNSUPPORTED: the rule takes none, or (from talus_step) not with these hyperparameters;
  * a capturing stream; TALUS_E_ARGUMENT: a row that is not there. */
 TALUS_API talus_status talus_bind_rows(talus_optimizer *opt, int64_t param, const talus_rows *rows);
@@ -342,7 +342,9 @@ typedef struct talus_state {
   const char *slot;          /* "exp_avg", "master_param"...; static */
   void *data;                /* NULL until prepared, stepped or bound; contents mean nothing before
                              * the parameter's first step. Write only between calls. Valid until a
-                             * TALUS_HYPER_FIXED value changes before the group's first step. */
+                             * TALUS_HYPER_FIXED value changes before the group's first step, the
+                             * slot is bound, or the parameter is removed or moves before its first
+                             * step to a group with other slots. */
   int64_t param;             /* whose state this is */
   int64_t first, count;      /* elements first .. first+count-1 of the tensor are here */
   uint64_t bytes, alignment; /* size of data; what talus_bind_state asks of a pointer */
@@ -376,7 +378,8 @@ TALUS_API talus_status talus_set_steps(talus_optimizer *opt, int64_t param, int6
 TALUS_API talus_status talus_prepare(talus_optimizer *opt, void *stream);
 
 /* Takes one step: reads the bound gradients, writes parameters and state. From the second step of
- * an unchanged optimizer on it allocates nothing. With nothing bound at all: TALUS_E_STATE. Errors
+ * an unchanged optimizer on it allocates nothing. With nothing bound at all, though parameters
+ * have elements: TALUS_E_STATE. Errors
  * as talus_prepare. */
 TALUS_API talus_status talus_step(talus_optimizer *opt, void *stream);
 

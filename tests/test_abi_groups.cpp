@@ -251,3 +251,44 @@ TEST_CASE("abi: stats count steps and bytes, and measure the norm only where ask
   REQUIRE(talus_get_stats(opt, 1, &stats) == TALUS_OK);
   CHECK(stats.grad_norm != stats.grad_norm);
 }
+
+TEST_CASE(
+    "abi: values set for TALUS_ALL reach later groups by the spelling and in the order given") {
+  // decoupled_weight_decay of adam is adam_w_mode elsewhere; to lamb only the latter is known.
+  Handle opt("adam");
+  int32_t lamb = -1, late_lamb = -1, late_adam = -1;
+  REQUIRE(talus_add_group(opt, "lamb", &lamb) == TALUS_OK);
+  REQUIRE(talus_set(opt, TALUS_ALL, "adam_w_mode", 0) == TALUS_OK);
+  REQUIRE(talus_set(opt, TALUS_ALL, "decoupled_weight_decay", 1) == TALUS_OK);
+  REQUIRE(talus_set(opt, TALUS_ALL, "adam_w_mode", 0) == TALUS_OK);
+  REQUIRE(talus_add_group(opt, "lamb", &late_lamb) == TALUS_OK);
+  REQUIRE(talus_add_group(opt, "adamw", &late_adam) == TALUS_OK);
+  for (const int32_t group : {lamb, late_lamb, late_adam}) {
+    double value = -1;
+    CAPTURE(group);
+    REQUIRE(talus_get(opt, group, "adam_w_mode", &value) == TALUS_OK);
+    CHECK(value == 0);
+  }
+}
+
+TEST_CASE("abi: each alias is its rule with its own library's defaults and spellings") {
+  struct Row {
+    const char *alias, *rule, *hyper;
+    double value;
+  };
+  const Row rows[] = {{"fused_adam", "adam", "adam_w_mode", 1},
+                      {"fused_sgd", "sgd", "materialize_master_grads", 1},
+                      {"fused_adagrad", "adagrad", "adagrad_w_mode", 0},
+                      {"fused_lamb", "lamb", "max_grad_norm", 1},
+                      {"fused_mixed_precision_lamb", "lamb", "eps", 1e-6},
+                      {"fused_novograd", "novograd", "norm_type", 2}};
+  CHECK(talus_name_count("aliases") == int32_t(std::size(rows)));
+  for (const Row& row : rows) {
+    CAPTURE(row.alias);
+    Handle opt(row.alias);
+    CHECK(std::string(talus_group_algorithm(opt, 0)) == row.rule);
+    double value = -1;
+    REQUIRE(talus_get(opt, 0, row.hyper, &value) == TALUS_OK);
+    CHECK(value == row.value);
+  }
+}

@@ -107,6 +107,7 @@ double other_value(const talus_hyper& h, double base) {
 // A base in which every hyperparameter of the algorithm acts.
 Values base_of(const std::string& algorithm, const std::string& hyper) {
   // Coupled decay of this size decides the sign of every gradient, and then all agree with m.
+  if (hyper == "stable") return {{"weight_decay", .001}, {"eps", .01}, {"beta2", .9}};
   if (hyper == "cautious") return {{"weight_decay", .001}, {"eps", .01}, {"beta2", .5}};
   if (hyper == "cautious_weight_decay")
     return {{"decoupled_weight_decay", 1}, {"weight_decay", .25}};

@@ -12,7 +12,7 @@ namespace talus {
 
 // A value set for TALUS_ALL: the default of groups added later, where they have the name.
 struct Override {
-  const char* name;  // a rule's own spelling; static
+  const char* name;  // as it was given, from a rule's table; static
   double value;
 };
 

@@ -65,6 +65,9 @@ Status Optimizer::check_rows(int64_t param, const talus_rows& rows) const {
   TALUS_TRY(check_device(rows.values, value_bytes, param, "values"));
   TALUS_TRY(check_device(rows.indices, uint64_t(rows.count * index_bytes), param, "indices"));
   if (settings_[kCheckPointers] != 0)
+    TALUS_TRY(model_.params.check_overlap(rows.indices, uint64_t(rows.count * index_bytes), param,
+                                          "indices"));
+  if (settings_[kCheckPointers] != 0)
     TALUS_TRY(model_.params.check_overlap(rows.values, value_bytes, param, "values"));
   return {};
 }

@@ -81,15 +81,16 @@ Status Optimizer::set(int32_t group, std::string_view name, double value) {
   return {};
 }
 
-// One entry a name: hosts set lr for TALUS_ALL at every step.
+// One entry a spelling, the last one set behind: rules differ in what they call a spelling of what,
+// and new groups take all in order. Hosts set lr for TALUS_ALL at every step.
 void Optimizer::remember(std::string_view name, double value) {
   for (const Group& group : model_.groups) {
     const int i = find_hyper(group.rule(), name);
     if (i < 0) continue;
-    const char* const own = group.rule().hypers[size_t(i)].name;
-    for (Override& known : overrides_)
-      if (std::string_view(known.name) == own) return void(known.value = value);
-    overrides_.push_back({own, value});
+    const Hyper& hyper = group.rule().hypers[size_t(i)];
+    const char* const spelling = name == hyper.name ? hyper.name : hyper.alias;
+    std::erase_if(overrides_, [&](const Override& known) { return name == known.name; });
+    overrides_.push_back({spelling, value});
     return;
   }
 }
