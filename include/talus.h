@@ -383,9 +383,11 @@ TALUS_API talus_status talus_step(talus_optimizer *opt, void *stream);
 /* For CUDA graphs. On a capturing stream talus_step records its launches and counts nothing; what
  * it needs must be there, from talus_prepare, else TALUS_E_NOT_PREPARED and the capture goes on.
  * Before each replay, on the same stream, this counts a step and sends what its kernels read: values
- * set and pointers bound since then act on it. TALUS_E_STATE: not prepared, or parameters were added
- * or what exists has changed since, so that the graph is no longer the step; TALUS_E_UNSUPPORTED: on
- * the CPU. */
+ * set and pointers bound since then act on it. Of several captures the last one is meant.
+ * TALUS_E_STATE: nothing was captured, or its launches are no longer those of a step: the plan was
+ * built anew (parameters added, moved or removed, chunks, values that choose kernels), also by an
+ * eager step in between, or whether the norm is measured has changed; prepare and capture again.
+ * TALUS_E_UNSUPPORTED: on the CPU. */
 TALUS_API talus_status talus_advance(talus_optimizer *opt, void *stream);
 
 /* Evaluates the loss, writes it to *loss and writes (or binds) the gradients. Runs on the calling

@@ -23,7 +23,7 @@ Status Optimizer::step(void* stream) {
   TALUS_TRY(measure(stream));                                   // gradient norm, if asked
   TALUS_TRY(send_scalars(stream));                              // one row per class, in double
   TALUS_TRY(begin_new(stream));                                 // first-timers: state and master
-  TALUS_TRY(run_passes(stream));                                // the rule
+  TALUS_TRY(run_passes(stream, false));                         // the rule
   count_step();
   drop_all_rows();
   return {};
@@ -68,13 +68,17 @@ Status Optimizer::check_conflicts() {
   return {};
 }
 
+// A row of scalars for each class there is; binding gradients makes classes.
+void Optimizer::fit_classes() {
+  const size_t classes = model_.classes.classes().size();
+  if (rows_.size() >= classes) return;
+  begin_rows_.resize(classes);
+  rows_.resize(classes);
+}
+
 // Memory, plan and columns as the step needs them: all of it, or nothing has changed.
 Status Optimizer::ready(StateMemory::Scope scope, void* stream) {
-  const size_t classes = model_.classes.classes().size();
-  if (rows_.size() < classes) {
-    begin_rows_.resize(classes);
-    rows_.resize(classes);
-  }
+  fit_classes();
   bool allocated = false;
   if (state_wanted_ || scope == StateMemory::Scope::all) {
     TALUS_TRY(memory_->allocate(scope, stream, &allocated));
@@ -117,6 +121,7 @@ Status Optimizer::build_plan(void* stream) {
   plan_ = std::move(plan);  // moves the arrays that view points to
   plan_changed_ = false;
   columns_changed_ = 0;
+  ++plans_;
   return {};
 }
 
@@ -195,7 +200,7 @@ Status Optimizer::begin_new(void* stream) {
       backend_->begin(context_, begin_rows_.data(), int32_t(classes.size()), stream), "begin");
 }
 
-Status Optimizer::run_passes(void* stream) {
+Status Optimizer::run_passes(void* stream, bool recorded) {
   const double gradient_factor = 1;
   for (size_t i = 0; i < plan_.launches().size(); ++i) {
     const KernelKey& key = plan_.launches()[i].key;
@@ -204,7 +209,7 @@ Status Optimizer::run_passes(void* stream) {
       if (const Status status = from_backend(
               backend_->run(context_, int64_t(i), int32_t(pass), gradient_factor, stream), "step");
           !status.ok())  // behind another launch, some tensors have been updated and others not
-        return i == 0 && pass == 0 ? status : lose(status);
+        return recorded || (i == 0 && pass == 0) ? status : lose(status);
   }
   return {};
 }
