@@ -30,8 +30,12 @@ Status Optimizer::step(void* stream) {
 }
 
 Status Optimizer::prepare(void* stream) {
-  TALUS_TRY(check_usable());
+  bool capturing = false;
+  if (!on_cpu_) TALUS_TRY(ask_device(stream, &capturing));
   TALUS_TRY(check_conflicts());
+  if (capturing)
+    return failure(TALUS_E_NOT_PREPARED,
+                   "talus_prepare: the stream is capturing, expected a call before the capture");
   return ready(StateMemory::Scope::all, stream);
 }
 
@@ -81,7 +85,7 @@ Status Optimizer::ready(StateMemory::Scope scope, void* stream) {
   fit_classes();
   bool allocated = false;
   if (state_wanted_ || scope == StateMemory::Scope::all) {
-    TALUS_TRY(memory_->allocate(scope, stream, &allocated));
+    TALUS_TRY(kept(memory_->allocate(scope, stream, &allocated)));
     if (allocated) columns_changed_ = ~0u;
   }
   if (plan_changed_) {
@@ -108,7 +112,7 @@ Status Optimizer::build_plan(void* stream) {
   const PlanView view = plan.view(model_.table);
   const uint64_t bytes = backend_->workspace_bytes(&view);
   void* workspace = nullptr;
-  if (bytes) TALUS_TRY(memory_->take_memory("workspace", bytes, stream, &workspace));
+  if (bytes) TALUS_TRY(kept(memory_->take_memory("workspace", bytes, stream, &workspace)));
   const Status status =
       from_backend(backend_->set_plan(context_, &view, workspace, stream), "take the plan");
   if (!status.ok()) {
@@ -140,7 +144,12 @@ Status Optimizer::from_backend(int32_t status, const char* what) {
   const char* const why = backend_->last_error(context_, &detail);
   const Status said(status, text("the %s backend failed to %s: %s", backend_->name, what, why),
                     detail);
-  return status == TALUS_E_DEVICE_LOST ? lose(said) : said;
+  return kept(said);
+}
+
+// Remembers the end of the device.
+Status Optimizer::kept(const Status& status) {
+  return status.code() == TALUS_E_DEVICE_LOST ? lose(status) : status;
 }
 
 // Every later call that needs the device answers with the first reason.

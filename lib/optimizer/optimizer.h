@@ -93,6 +93,7 @@ class Optimizer {
   Status build_plan(void* stream);
   Status send_columns(void* stream);
   Status from_backend(int32_t status, const char* what);
+  Status kept(const Status& status);
   Status lose(const Status& why);
   bool wants_norm() const;
   Status send_row_gradients(void* stream);

@@ -222,7 +222,8 @@ int32_t copy(void* context, void* to, const void* from, uint64_t bytes, void* st
   return TALUS_OK;
 }
 
-int32_t is_capturing(void*, void* stream, int32_t* out) {
+int32_t is_capturing(void* context, void* stream, int32_t* out) {
+  if (const int32_t lost = static_cast<Context*>(context)->lost) return lost;
   *out = stream == kFakeCapture;
   return TALUS_OK;
 }

@@ -382,6 +382,38 @@ TEST_CASE("device: a capture holds none of the rows of the eager step before it"
   CHECK(first_difference(device.bytes(), host.bytes()) == "");
 }
 
+TEST_CASE("device: more rows than a parameter has are refused where they are bound") {
+  Run device("adagrad", 0);
+  const std::vector<char> zeros(5002 * 4);
+  talus_rows rows{};
+  rows.struct_size = sizeof rows;
+  rows.index_dtype = TALUS_I32;
+  rows.count = 5002;
+  rows.indices = device.memory.put(zeros.data(), zeros.size());
+  rows.values = device.memory.put(zeros.data(), zeros.size());
+  refused_on(device, TALUS_E_ARGUMENT, {"count is 5002", "5001", "different"},
+             [&] { return talus_bind_rows(device.opt, 0, &rows); });
+}
+
+TEST_CASE("device: prepare on a capturing stream is refused before anything is allocated") {
+  Run device("adamw", 0);
+  const int64_t calls = fake().log().calls;
+  CHECK(talus_prepare(device.opt, kFakeCapture) == TALUS_E_NOT_PREPARED);
+  CHECK(fake().log().calls == calls);
+  CHECK(device.stats().state_bytes == 0);
+  step(device);
+}
+
+TEST_CASE("device: an allocation that finds the device lost says so, and it stays lost") {
+  Run device("adamw", 0);
+  const Failing plan("allocate", 1, TALUS_E_DEVICE_LOST, 719);
+  CHECK(talus_prepare(device.opt, nullptr) == TALUS_E_DEVICE_LOST);
+  const std::string first = talus_last_error();
+  CHECK(first.find("fakeCall(allocate): error 719") != std::string::npos);
+  CHECK(talus_step(device.opt, nullptr) == TALUS_E_DEVICE_LOST);
+  CHECK(talus_last_error() == first);
+}
+
 TEST_CASE("device: a capture that fails half way has done nothing, and eager steps go on") {
   Run device("adamw", 0), host("adamw", kHost);
   REQUIRE(talus_prepare(device.opt, nullptr) == TALUS_OK);
