@@ -80,6 +80,7 @@ void destroy(void* context) {
   if (x.is_forked()) return;  // its memory is the parent's: nothing here may be touched
   {
     const DeviceGuard guard(x.config.device);
+    (void)cudaDeviceSynchronize();  // copies may still read the ring, or write the norm
     if (x.measured) (void)cudaEventDestroy(x.measured);
     if (x.norm) (void)cudaFreeHost(x.norm);
     delete &x;

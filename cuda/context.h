@@ -23,9 +23,8 @@ struct Context {
 
   double* norm = nullptr;          // pinned: where the device leaves the sum of squares
   cudaEvent_t measured = nullptr;  // behind the last norm that was not captured
-  bool measured_eagerly = false;
+  bool norm_captured = false;      // a graph may leave norms, too
   int64_t launches = 0;
-  bool step_under_way = false;  // a pass of this step is queued: it cannot be taken back
 
   bool is_forked() const;  // this is a child of the process that created it
   int32_t usable();

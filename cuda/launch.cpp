@@ -7,9 +7,19 @@
 namespace talus::cuda {
 namespace {
 
+// What goes together: behind a pass its rows and its fold must follow.
+enum class Behind { nothing, part };
+
+// Of a capture that fails nothing has run.
+bool is_surely_captured(cudaStream_t stream) {
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  return cudaStreamIsCapturing(stream, &capture) == cudaSuccess &&
+         capture != cudaStreamCaptureStatusNone;
+}
+
 template <class Args>
 int32_t launch(Context& x, void (*kernel)(Args), int64_t blocks, int threads, Args args,
-               cudaStream_t stream, const char* what) {
+               cudaStream_t stream, const char* what, Behind behind = Behind::nothing) {
   void* arguments[] = {&args};
   const cudaError_t error =
       cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(unsigned(blocks)),
@@ -18,12 +28,8 @@ int32_t launch(Context& x, void (*kernel)(Args), int64_t blocks, int threads, Ar
     ++x.launches;
     return TALUS_OK;
   }
-  // Of a capture that fails nothing has run.
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  const bool captured = x.step_under_way && !is_sticky(error) &&
-                        cudaStreamIsCapturing(stream, &capture) == cudaSuccess &&
-                        capture != cudaStreamCaptureStatusNone;
-  return x.failures.check(error, what, x.step_under_way && !captured);
+  const bool lost = behind == Behind::part && !is_sticky(error) && !is_surely_captured(stream);
+  return x.failures.check(error, what, lost);
 }
 
 #define TALUS_LAUNCH(...)                                                                 \
@@ -83,7 +89,7 @@ int32_t measure(void* context, void* stream_) {
   TALUS_LAUNCH(x, common.norm, 1, common.fold_threads, fold, stream, "launch of the total norm");
   TALUS_CALL(
       cudaMemcpyAsync(x.norm, tables.sum_squares, sizeof(double), cudaMemcpyDeviceToHost, stream));
-  x.measured_eagerly = !captured;
+  x.norm_captured |= captured;
   if (!captured) TALUS_CALL(cudaEventRecord(x.measured, stream));
   return TALUS_OK;
 }
@@ -91,10 +97,10 @@ int32_t measure(void* context, void* stream_) {
 int32_t read_report(void* context, Report* out, void*) {
   Context& x = get(context);
   TALUS_ENTER(x);
-  if (x.measured_eagerly)
-    TALUS_CALL(cudaEventSynchronize(x.measured));
-  else  // a graph measures, and nobody says on which stream it is replayed
+  if (x.norm_captured)  // nobody says what is replayed, when and on which stream
     TALUS_CALL(cudaDeviceSynchronize());
+  else
+    TALUS_CALL(cudaEventSynchronize(x.measured));
   *out = {*x.norm, x.launches};
   return TALUS_OK;
 }
@@ -127,24 +133,24 @@ int32_t run(void* context, int64_t launch_index, int32_t pass_index, double grad
   const PassEntry& pass = info.passes()[size_t(pass_index)];
   const PassArgs args{plan.tables(), info.first_chunk, pass_index > 0 && plan.has_parts,
                       gradient_factor};
+  Behind behind = Behind::nothing;
   if (pass.direct) {
     TALUS_LAUNCH(x, pass.instance(info.is_f64(), info.direct), info.chunk_count, pass.threads, args,
                  stream, "launch of a pass");
-    x.step_under_way = true;
+    behind = Behind::part;
   }
   for (const RowGradient& rows : x.row_gradients) {
     if (rows.launch != launch_index || rows.count == 0) continue;
     TALUS_LAUNCH(x, pass.rows[info.is_f64()], std::min(rows.count, kMostBlocks),
                  common_kernels().row_threads, rows_args(plan, rows, gradient_factor), stream,
-                 "launch of a pass over rows");
-    x.step_under_way = true;
+                 "launch of a pass over rows", behind);
+    behind = Behind::part;
   }
   if (!pass.fold) return TALUS_OK;
   const FoldArgs fold{args.tables, plan.at.tensor_list + info.first_tensor, info.rule().slot_count,
                       info.rule().tensor_slots};
   TALUS_LAUNCH(x, pass.fold, info.tensor_count, common_kernels().fold_threads, fold, stream,
-               "launch of a fold");
-  x.step_under_way = true;
+               "launch of a fold", behind);
   return TALUS_OK;
 }
 

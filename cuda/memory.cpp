@@ -15,14 +15,8 @@ int32_t allocate_own(Context& x, uint64_t bytes, cudaStream_t stream, void** out
   return TALUS_OK;
 }
 
-// Without a stream nobody says that the kernels are done with it: wait for all. Failures are of no
-// use to anybody here.
 void release_own(Context& x, void* data, cudaStream_t stream) {
-  if (x.is_forked()) return;
-  const DeviceGuard guard(x.config.device);
-  if (!stream) (void)cudaDeviceSynchronize();
   (void)(x.pools ? cudaFreeAsync(data, stream) : cudaFree(data));
-  (void)cudaGetLastError();
 }
 
 // Whose memory it is. expected: a device, or -1 for the host.
@@ -53,13 +47,19 @@ void* allocate(void* context, uint64_t bytes, uint64_t alignment, void* stream) 
   return allocate_own(x, bytes, as_stream(stream), &out) == TALUS_OK ? out : nullptr;
 }
 
+// Without a stream nobody says that the kernels are done with it: wait for all. Failures are of no
+// use to anybody here. In a forked child the memory is the parent's.
 void release(void* context, void* data, uint64_t bytes, void* stream) {
   Context& x = get(context);
+  if (x.is_forked()) return;
   const talus_allocator& a = x.config.allocator;
+  const DeviceGuard guard(x.config.device);
+  if (!stream) (void)cudaDeviceSynchronize();
   if (a.alloc)
     a.release(a.user, data, bytes, stream);
   else
     release_own(x, data, as_stream(stream));
+  (void)cudaGetLastError();
 }
 
 // Without a context: where no driver answers (there is none, or this is a forked child), nothing is a

@@ -24,8 +24,10 @@ template <class Rule, class Pass, class T>
 __global__ void __launch_bounds__(kRowThreads, 1)
     rows_kernel(const __grid_constant__ RowsArgs args) {
   const Tables& tables = args.tables;
+  const int32_t scalar_class = tables.members[args.tensor].scalar_class;
+  if (scalar_class == kIdle) return;
   Uniform<Rule, T> u;
-  load_row(tables.rows[tables.members[args.tensor].scalar_class], args.gradient_factor, u);
+  load_row(tables.rows[scalar_class], args.gradient_factor, u);
   for (int64_t j = blockIdx.x; j < args.count; j += gridDim.x) {
     const int64_t row = row_of(args, j);
     if (row < 0 || row >= args.rows) continue;

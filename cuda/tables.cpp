@@ -115,11 +115,9 @@ int32_t set_column(void* context, int32_t column, void* stream) {
                     "upload of dtypes");
 }
 
-// A step begins here: nothing of it is queued yet.
 int32_t set_rows(void* context, const Row* rows, int32_t count, void* stream) {
   Context& x = get(context);
   TALUS_ENTER(x);
-  x.step_under_way = false;
   Plan& plan = *x.plan;
   const size_t bytes = size_t(count) * sizeof(Row);
   if (plan.rows.size() >= size_t(count) &&

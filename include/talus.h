@@ -22,8 +22,10 @@
  * threads    different optimizers: any threads. One optimizer: one call at a time, from any thread
  *            (externally synchronized). Functions without an optimizer: any thread, any time.
  * streams    void *stream is a cudaStream_t (CUstream), NULL the legacy default stream. Work is put
- *            on it in order and the call does not wait for it: tensors belong to the step until the
- *            stream has passed it. On the CPU it must be NULL and the work is done on return.
+ *            on it in order and the call does not wait for it, but where it builds a plan (prepare, a
+ *            first step, one after changes), with "check_rows", where uploads of many steps are
+ *            under way, and where memory is freed (destroy, remove, move). Tensors belong to the
+ *            step until the stream has passed it. On the CPU it must be NULL and the work is done on return.
  * devices    a device is found and used by a plugin, libtalus_cuda.so, which is loaded at the first
  *            question for one and stays loaded; see talus_set_plugin_path. Pointers (data, grad,
  *            state) are memory of the optimizer's device. Calls leave the current device as it was.
@@ -324,7 +326,8 @@ typedef struct talus_rows {
  * momentum and weight_decay 0); the cost is in proportion to the rows given, but for the first step of
  * the parameter. On the CPU a row that is given more than once gets the sum, added in order of
  * appearance in the compute type, and a row out of range is refused here and by the step. On a device
- * rows must be different and rows out of range are left out; see the setting "check_rows".
+ * rows must be different, no more than there are, and rows out of range are left out; see the
+ * setting "check_rows".
  * TALUS_E_UNSUPPORTED: the rule takes none, or (from talus_step) not with these hyperparameters;
  * a capturing stream; TALUS_E_ARGUMENT: a row that is not there. */
 TALUS_API talus_status talus_bind_rows(talus_optimizer *opt, int64_t param, const talus_rows *rows);
@@ -386,9 +389,11 @@ TALUS_API talus_status talus_step(talus_optimizer *opt, void *stream);
 /* For CUDA graphs. On a capturing stream talus_step records its launches and counts nothing; what
  * it needs must be there, from talus_prepare, else TALUS_E_NOT_PREPARED and the capture goes on.
  * Before each replay, on the same stream, this counts a step and sends what its kernels read: values
- * set and pointers bound since then act on it. TALUS_E_STATE: not prepared, or parameters were added
- * or what exists has changed since, so that the graph is no longer the step; TALUS_E_UNSUPPORTED: on
- * the CPU. */
+ * set and pointers bound since then act on it. Of several captures the last one is meant.
+ * TALUS_E_STATE: nothing was captured, or its launches are no longer those of a step: the plan was
+ * built anew (parameters added, moved or removed, chunks, values that choose kernels), also by an
+ * eager step in between, or whether the norm is measured has changed; prepare and capture again.
+ * TALUS_E_UNSUPPORTED: on the CPU. */
 TALUS_API talus_status talus_advance(talus_optimizer *opt, void *stream);
 
 /* Evaluates the loss, writes it to *loss and writes (or binds) the gradients. Runs on the calling
@@ -430,7 +435,10 @@ typedef void (*talus_parallel_for)(void *user, int64_t count, talus_task task, v
 TALUS_API talus_status talus_set_parallel_for(talus_optimizer *opt, talus_parallel_for run,
                                               void *user);
 
-/* Where state and workspace come from; NULL members other than alloc and release are left out. */
+/* Where state and workspace come from; NULL members other than alloc and release are left out. stream
+ * is that of the call, in whose order the memory is used and free again; NULL in release: no work on
+ * the device uses it any more, the library has waited. In a forked child a device's memory is not
+ * released. */
 typedef struct talus_allocator {
   uint32_t struct_size, reserved;
   void *user;

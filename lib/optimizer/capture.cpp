@@ -31,8 +31,30 @@ Status Optimizer::capture(void* stream) {
     return failure(
         TALUS_E_NOT_PREPARED,
         "talus_step on a capturing stream: %s, expected talus_prepare before the capture", missing);
+  TALUS_TRY(send_row_gradients(stream));  // none: an eager step may have left its own
   TALUS_TRY(measure(stream));
-  return run_passes(stream);
+  TALUS_TRY(run_passes(stream, true));
+  captured_ = {plans_, wants_norm()};
+  return {};
+}
+
+// Whether the launches of the last capture are still those of a step.
+Status Optimizer::check_replay() const {
+  if (captured_.plan == 0)
+    return failure(
+        TALUS_E_STATE,
+        "talus_advance: no step has been captured, expected talus_prepare and talus_step "
+        "on a capturing stream");
+  if (plan_changed_ || state_wanted_ || captured_.plan != plans_)
+    return failure(TALUS_E_STATE,
+                   "talus_advance: a graph of the step no longer fits what has been added or set, "
+                   "expected talus_prepare and another capture");
+  if (captured_.norm != wants_norm())
+    return failure(TALUS_E_STATE,
+                   "talus_advance: the graph of the step was captured %s the norm of gradients "
+                   "(setting \"stats\"), expected talus_prepare and another capture",
+                   captured_.norm ? "with" : "without");
+  return {};
 }
 
 // What a step does around its launches. First-timers begin here, ahead of the graph.
@@ -53,10 +75,8 @@ Status Optimizer::advance(void* stream) {
         "talus_advance: %zu parameters have gradients of rows, which a graph cannot take, "
         "expected dense ones",
         row_gradients_.size());
-  if (plan_changed_ || state_wanted_)
-    return failure(TALUS_E_STATE,
-                   "talus_advance: a graph of the step no longer fits what has been added or set, "
-                   "expected talus_prepare and another capture");
+  TALUS_TRY(check_replay());
+  fit_classes();
   TALUS_TRY(send_columns(stream));
   const FloatEnvironment ieee;
   TALUS_TRY(send_scalars(stream));

@@ -23,15 +23,19 @@ Status Optimizer::step(void* stream) {
   TALUS_TRY(measure(stream));                                   // gradient norm, if asked
   TALUS_TRY(send_scalars(stream));                              // one row per class, in double
   TALUS_TRY(begin_new(stream));                                 // first-timers: state and master
-  TALUS_TRY(run_passes(stream));                                // the rule
+  TALUS_TRY(run_passes(stream, false));                         // the rule
   count_step();
   drop_all_rows();
   return {};
 }
 
 Status Optimizer::prepare(void* stream) {
-  TALUS_TRY(check_usable());
+  bool capturing = false;
+  if (!on_cpu_) TALUS_TRY(ask_device(stream, &capturing));
   TALUS_TRY(check_conflicts());
+  if (capturing)
+    return failure(TALUS_E_NOT_PREPARED,
+                   "talus_prepare: the stream is capturing, expected a call before the capture");
   return ready(StateMemory::Scope::all, stream);
 }
 
@@ -68,16 +72,20 @@ Status Optimizer::check_conflicts() {
   return {};
 }
 
+// A row of scalars for each class there is; binding gradients makes classes.
+void Optimizer::fit_classes() {
+  const size_t classes = model_.classes.classes().size();
+  if (rows_.size() >= classes) return;
+  begin_rows_.resize(classes);
+  rows_.resize(classes);
+}
+
 // Memory, plan and columns as the step needs them: all of it, or nothing has changed.
 Status Optimizer::ready(StateMemory::Scope scope, void* stream) {
-  const size_t classes = model_.classes.classes().size();
-  if (rows_.size() < classes) {
-    begin_rows_.resize(classes);
-    rows_.resize(classes);
-  }
+  fit_classes();
   bool allocated = false;
   if (state_wanted_ || scope == StateMemory::Scope::all) {
-    TALUS_TRY(memory_->allocate(scope, stream, &allocated));
+    TALUS_TRY(kept(memory_->allocate(scope, stream, &allocated)));
     if (allocated) columns_changed_ = ~0u;
   }
   if (plan_changed_) {
@@ -104,7 +112,7 @@ Status Optimizer::build_plan(void* stream) {
   const PlanView view = plan.view(model_.table);
   const uint64_t bytes = backend_->workspace_bytes(&view);
   void* workspace = nullptr;
-  if (bytes) TALUS_TRY(memory_->take_memory("workspace", bytes, stream, &workspace));
+  if (bytes) TALUS_TRY(kept(memory_->take_memory("workspace", bytes, stream, &workspace)));
   const Status status =
       from_backend(backend_->set_plan(context_, &view, workspace, stream), "take the plan");
   if (!status.ok()) {
@@ -117,6 +125,7 @@ Status Optimizer::build_plan(void* stream) {
   plan_ = std::move(plan);  // moves the arrays that view points to
   plan_changed_ = false;
   columns_changed_ = 0;
+  ++plans_;
   return {};
 }
 
@@ -135,7 +144,12 @@ Status Optimizer::from_backend(int32_t status, const char* what) {
   const char* const why = backend_->last_error(context_, &detail);
   const Status said(status, text("the %s backend failed to %s: %s", backend_->name, what, why),
                     detail);
-  return status == TALUS_E_DEVICE_LOST ? lose(said) : said;
+  return kept(said);
+}
+
+// Remembers the end of the device.
+Status Optimizer::kept(const Status& status) {
+  return status.code() == TALUS_E_DEVICE_LOST ? lose(status) : status;
 }
 
 // Every later call that needs the device answers with the first reason.
@@ -195,7 +209,7 @@ Status Optimizer::begin_new(void* stream) {
       backend_->begin(context_, begin_rows_.data(), int32_t(classes.size()), stream), "begin");
 }
 
-Status Optimizer::run_passes(void* stream) {
+Status Optimizer::run_passes(void* stream, bool recorded) {
   const double gradient_factor = 1;
   for (size_t i = 0; i < plan_.launches().size(); ++i) {
     const KernelKey& key = plan_.launches()[i].key;
@@ -204,7 +218,7 @@ Status Optimizer::run_passes(void* stream) {
       if (const Status status = from_backend(
               backend_->run(context_, int64_t(i), int32_t(pass), gradient_factor, stream), "step");
           !status.ok())  // behind another launch, some tensors have been updated and others not
-        return i == 0 && pass == 0 ? status : lose(status);
+        return recorded || (i == 0 && pass == 0) ? status : lose(status);
   }
   return {};
 }

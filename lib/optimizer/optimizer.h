@@ -88,19 +88,22 @@ class Optimizer {
   Status check_step() const;
   Status check_conflicts();
   Status check_gradients() const;
+  void fit_classes();
   Status ready(StateMemory::Scope scope, void* stream);
   Status build_plan(void* stream);
   Status send_columns(void* stream);
   Status from_backend(int32_t status, const char* what);
+  Status kept(const Status& status);
   Status lose(const Status& why);
   bool wants_norm() const;
   Status send_row_gradients(void* stream);
   Status measure(void* stream);
   Status send_scalars(void* stream);
   Status begin_new(void* stream);
-  Status run_passes(void* stream);
+  Status run_passes(void* stream, bool recorded);
   Status ask_device(void* stream, bool* out);
   Status capture(void* stream);
+  Status check_replay() const;
   void count_step();
 
   Status add_checked(int32_t group, std::span<const talus_param> params);
@@ -140,6 +143,12 @@ class Optimizer {
   int64_t chunk_ = kChunk;
   void* workspace_ = nullptr;
   uint64_t workspace_bytes_ = 0;
+  int64_t plans_ = 0;  // taken by the backend since creation
+  struct Captured {
+    int64_t plan = 0;  // its number in plans_; 0: nothing was captured
+    bool norm = false;
+  };
+  Captured captured_;                 // what the last capture recorded
   std::vector<Row> rows_;             // by scalar class
   std::vector<BeginRow> begin_rows_;  // by scalar class
   struct BoundRows {
@@ -159,7 +168,7 @@ class Optimizer {
 
   // What the next step must do first.
   bool plan_changed_ = true, values_changed_ = true;
-  bool total_wanted_ = false;      // a rule reads the norm; as of check_conflicts
+  bool total_wanted_ = false;     // a rule reads the norm; as of check_conflicts
   bool state_wanted_ = true;      // a parameter may lack memory
   uint32_t columns_changed_ = 0;  // bit c: column c, since the backend saw it
 };

@@ -45,6 +45,10 @@ Status Optimizer::check_rows(int64_t param, const talus_rows& rows) const {
   if (rows.count < 0)
     return failure(TALUS_E_ARGUMENT, "%s: count is %lld, expected 0 or more", at().c_str(),
                    Int(rows.count));
+  if (!on_cpu() && rows.count > row_count(p))
+    return failure(TALUS_E_ARGUMENT,
+                   "%s: count is %lld, expected at most %lld: rows are different on a device",
+                   at().c_str(), Int(rows.count), Int(row_count(p)));
   if (rows.count > INT64_MAX / 8 / std::max<int64_t>(row_length(p), 1))
     return failure(TALUS_E_ARGUMENT, "%s: count is %lld, more rows than memory can hold",
                    at().c_str(), Int(rows.count));

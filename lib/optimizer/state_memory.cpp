@@ -37,8 +37,10 @@ Status StateMemory::take_memory(const char* what, uint64_t bytes, void* stream, 
   if (!data) {
     int64_t detail = 0;
     const std::string why = backend_.last_error(context_, &detail);
+    int32_t capturing = 0;  // only asked whether the device still answers
+    const bool lost = backend_.is_capturing(context_, stream, &capturing) == TALUS_E_DEVICE_LOST;
     return Status(
-        TALUS_E_MEMORY,
+        lost ? TALUS_E_DEVICE_LOST : TALUS_E_MEMORY,
         text("%s: the allocator has no %llu bytes%s%s", what,
              static_cast<unsigned long long>(bytes), why.empty() ? "" : ": ", why.c_str()),
         detail);

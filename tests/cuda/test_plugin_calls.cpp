@@ -265,6 +265,74 @@ TEST_CASE(
   CHECK(failed > 20);
 }
 
+TEST_CASE("cuda calls: the norm read after a replay is the replay's, also behind an eager step") {
+  const Fresh fresh;
+  const Stream stream;
+  DeviceRun run(kAdamW, many(1, 64));
+  must(talus_set_setting(run.opt, "stats", 1));
+  run.host.setting("stats", 1);
+  must(talus_prepare(run.opt, stream));
+  const Graph graph(stream, [&] { run.step_device(stream); });
+  run.step_both(stream);
+  run.set_grads([](size_t k, int64_t i) { return grad_value(k, 9, i); });
+  emu_defer(1);
+  must(talus_advance(run.opt, stream));
+  must_cuda(cudaGraphLaunch(graph.exec, stream));
+  const double norm = run.grad_norm();
+  emu_run_all();
+  emu_defer(0);
+  run.host.step();
+  talus_stats expected{};
+  expected.struct_size = sizeof expected;
+  must(talus_get_stats(run.host.get(), 1, &expected));
+  CHECK(norm == expected.grad_norm);
+}
+
+TEST_CASE("cuda calls: a launch that fails ahead of the passes of any step leaves it repeatable") {
+  const Fresh fresh;
+  DeviceRun run(kAdamW, many(2, 40));
+  must(talus_set_setting(run.opt, "stats", 1));
+  run.step_both();
+  run.step_both();
+  for (const int nth : {1, 2, 3, 4}) {  // three of the norm, then the first pass
+    emu_fail("cudaLaunchKernel", nth, cudaErrorInvalidValue);
+    INFO("launch " << nth);
+    CHECK(talus_step(run.opt, nullptr) == TALUS_E_DEVICE);
+    run.step_both();
+  }
+  CHECK(emu_failures() == 4);
+  REQUIRE(run.difference_from_host() == "");
+}
+
+TEST_CASE("cuda calls: the host's memory is given back when the device is done with it") {
+  const Fresh fresh;
+  const Stream stream;
+  static size_t from;
+  static int taken, early;
+  taken = early = 0;
+  talus_allocator allocator{};
+  allocator.struct_size = sizeof allocator;
+  allocator.alloc = [](void*, uint64_t bytes, uint64_t, void*) {
+    void* data = nullptr;
+    ++taken;
+    return cudaMalloc(&data, bytes) == cudaSuccess ? data : nullptr;
+  };
+  allocator.release = [](void*, void* data, uint64_t, void* on) {
+    --taken;
+    early += !on && emu_count(EMU_SYNC, from) == 0;
+    (void)cudaFree(data);
+  };
+  {
+    DeviceRun run(kAdamW, many(2, 40));
+    must(talus_set_allocator(run.opt, &allocator));
+    run.step_both(stream);
+    CHECK(taken == 2);
+    from = emu_log_size();
+  }
+  CHECK(taken == 0);
+  CHECK(early == 0);
+}
+
 TEST_CASE("cuda calls: no memory on the device is an error that can be repaired") {
   const Fresh fresh;
   DeviceRun run(kAdamW, many(1, 1000));

@@ -222,7 +222,8 @@ int32_t copy(void* context, void* to, const void* from, uint64_t bytes, void* st
   return TALUS_OK;
 }
 
-int32_t is_capturing(void*, void* stream, int32_t* out) {
+int32_t is_capturing(void* context, void* stream, int32_t* out) {
+  if (const int32_t lost = static_cast<Context*>(context)->lost) return lost;
   *out = stream == kFakeCapture;
   return TALUS_OK;
 }
@@ -301,6 +302,7 @@ int32_t measure(void* context, void* stream) {
 int32_t set_row_gradients(void* context, const RowGradient* list, int32_t count, bool checked,
                           RowFault* fault, void* stream) {
   ENTER(stream);
+  const Kernel kernel;  // the CPU's looks at the rows
   return cpu().set_row_gradients(x->cpu, list, count, checked, fault, nullptr);
 }
 

@@ -311,10 +311,117 @@ TEST_CASE("device: advance is refused where the graph is no longer the step, and
   step(device);
   refused_on(device, TALUS_E_STATE, {"talus_advance", "capturing"},
              [&] { return talus_advance(device.opt, kFakeCapture); });
-  REQUIRE(talus_advance(device.opt, nullptr) == TALUS_OK);
+  const auto is_refused = [&](const char* what) {
+    refused_on(device, TALUS_E_STATE, {"talus_advance", what, "talus_prepare"},
+               [&] { return talus_advance(device.opt, nullptr); });
+  };
+  const auto capture = [&] {
+    REQUIRE(talus_prepare(device.opt, nullptr) == TALUS_OK);
+    REQUIRE(talus_step(device.opt, kFakeCapture) == TALUS_OK);
+    REQUIRE(talus_advance(device.opt, nullptr) == TALUS_OK);
+  };
+  is_refused("no step has been captured");  // an eager one is none
+  capture();
   REQUIRE(talus_set_setting(device.opt, "chunk_tiles", 1) == TALUS_OK);
-  refused_on(device, TALUS_E_STATE, {"talus_advance", "talus_prepare"},
-             [&] { return talus_advance(device.opt, nullptr); });
+  is_refused("no longer fits");
+  REQUIRE(talus_prepare(device.opt, nullptr) == TALUS_OK);
+  is_refused("no longer fits");  // the plan that the graph is of has gone
+  capture();
+  device.add(TALUS_F32, TALUS_F32, 5);
+  step(device);
+  is_refused("no longer fits");
+  capture();
+  for (const double stats : {1., 0.}) {
+    REQUIRE(talus_set_setting(device.opt, "stats", stats) == TALUS_OK);
+    is_refused("norm");
+    capture();
+  }
+}
+
+TEST_CASE("device: a scalar class that appears after the capture takes part in the replay") {
+  Run device("adamw", 0), host("adamw", kHost);
+  void* none = nullptr;
+  const auto bind_last = [&](bool there) {
+    both(device, host, [&](Run& run) {
+      REQUIRE(talus_bind_grads(run.opt, 1, 1, there ? &run.tensors[1].grad : &none) == TALUS_OK);
+    });
+  };
+  const auto take_step = [&] {
+    REQUIRE(talus_advance(device.opt, kStream) == TALUS_OK);
+    REQUIRE(fake().replay() == TALUS_OK);
+    step(host);
+  };
+  REQUIRE(talus_prepare(device.opt, kStream) == TALUS_OK);
+  REQUIRE(talus_step(device.opt, kFakeCapture) == TALUS_OK);
+  bind_last(false);
+  take_step();
+  bind_last(true);
+  take_step();
+  CHECK(steps(device.opt, 1) == 1);
+  CHECK(first_difference(device.bytes(), host.bytes()) == "");
+}
+
+TEST_CASE("device: a capture holds none of the rows of the eager step before it") {
+  Run device("adagrad", 0), host("adagrad", kHost);
+  both(device, host, [](Run& run) {
+    const int32_t numbers[] = {7, 2};
+    talus_rows rows{};
+    rows.struct_size = sizeof rows;
+    rows.index_dtype = TALUS_I32;
+    rows.count = 2;
+    rows.indices = run.memory.put(numbers, sizeof numbers);
+    rows.values = run.memory.put(Run::bytes_of(TALUS_F32, 2, 3).data(), 8);
+    REQUIRE(talus_bind_rows(run.opt, 0, &rows) == TALUS_OK);
+    step(run);
+  });
+  REQUIRE(talus_prepare(device.opt, kStream) == TALUS_OK);
+  REQUIRE(talus_step(device.opt, kFakeCapture) == TALUS_OK);
+  REQUIRE(talus_advance(device.opt, kStream) == TALUS_OK);
+  REQUIRE(fake().replay() == TALUS_OK);
+  step(host);
+  CHECK(first_difference(device.bytes(), host.bytes()) == "");
+}
+
+TEST_CASE("device: more rows than a parameter has are refused where they are bound") {
+  Run device("adagrad", 0);
+  const std::vector<char> zeros(5002 * 4);
+  talus_rows rows{};
+  rows.struct_size = sizeof rows;
+  rows.index_dtype = TALUS_I32;
+  rows.count = 5002;
+  rows.indices = device.memory.put(zeros.data(), zeros.size());
+  rows.values = device.memory.put(zeros.data(), zeros.size());
+  refused_on(device, TALUS_E_ARGUMENT, {"count is 5002", "5001", "different"},
+             [&] { return talus_bind_rows(device.opt, 0, &rows); });
+}
+
+TEST_CASE("device: prepare on a capturing stream is refused before anything is allocated") {
+  Run device("adamw", 0);
+  const int64_t calls = fake().log().calls;
+  CHECK(talus_prepare(device.opt, kFakeCapture) == TALUS_E_NOT_PREPARED);
+  CHECK(fake().log().calls == calls);
+  CHECK(device.stats().state_bytes == 0);
+  step(device);
+}
+
+TEST_CASE("device: an allocation that finds the device lost says so, and it stays lost") {
+  Run device("adamw", 0);
+  const Failing plan("allocate", 1, TALUS_E_DEVICE_LOST, 719);
+  CHECK(talus_prepare(device.opt, nullptr) == TALUS_E_DEVICE_LOST);
+  const std::string first = talus_last_error();
+  CHECK(first.find("fakeCall(allocate): error 719") != std::string::npos);
+  CHECK(talus_step(device.opt, nullptr) == TALUS_E_DEVICE_LOST);
+  CHECK(talus_last_error() == first);
+}
+
+TEST_CASE("device: a capture that fails half way has done nothing, and eager steps go on") {
+  Run device("adamw", 0), host("adamw", kHost);
+  REQUIRE(talus_prepare(device.opt, nullptr) == TALUS_OK);
+  const Failing plan("run", 2, TALUS_E_DEVICE, 700);
+  refused_on(device, TALUS_E_DEVICE, {"fakeCall(run)", "error 700"},
+             [&] { return talus_step(device.opt, kFakeCapture); });
+  both(device, host, [](Run& run) { step(run); });
+  CHECK(first_difference(device.bytes(), host.bytes()) == "");
 }
 
 TEST_CASE("device: the host's allocator serves it, with the stream of the call") {
