@@ -58,7 +58,7 @@ class StepCase {
   HugeMemory params_, grads_;
   std::unique_ptr<talus::Optimizer> optimizer_;  // goes before the memory it points to
   std::vector<talus::SegmentsFn> roofs_;         // of each pass
-  // By rows: of each tensor that has some, in several draws, so that no cache has them from the last
+  // By rows: of each tensor that has some, in several draws, so that no cache has them from last
   // time; and the dense case.
   struct Table {
     int64_t param, count;
