@@ -57,7 +57,8 @@ __global__ void __launch_bounds__(kRowThreads)
     at.has_visible = false;
     take_values(args, tile * kTile, at);
     const int64_t left = all - tile * kTile;
-    TileSums<Norm::Squares> sums = sum_tile<Norm>(u, {}, at, 0, uint32_t(left < kTile ? left : kTile));
+    TileSums<Norm::Squares> sums =
+        sum_tile<Norm>(u, {}, at, 0, uint32_t(left < kTile ? left : kTile));
     const double total = sums.template total<0>();
     if (threadIdx.x == 0) tables.partials[tables.tile_first[piece.tensor] + tile] = total;
   }

@@ -1,4 +1,4 @@
-// Gradients of rows: bit for bit what the reference makes of the given rows, and nothing else moves.
+// Gradients of rows: the bits that the reference makes of the given rows, and nothing else moves.
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>

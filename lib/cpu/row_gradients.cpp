@@ -23,8 +23,6 @@ T load_as(const void* data, Dtype dtype, int64_t i) {
   return 0;
 }
 
-uint64_t hash_of(int64_t row) { return uint64_t(row) * 0x9e3779b97f4a7c15 >> 20; }
-
 // A table whose tensors are single rows of one tensor.
 struct RowTable {
   void* data[kColumnCount][kRowBatch];
@@ -70,7 +68,10 @@ struct RowTable {
           __builtin_prefetch(at + line, 1, 3);
       }
     }
-    for (int64_t k = 0; k < n; ++k) data[kGradient][k] = const_cast<void*>(rows.values(first + k));
+    for (int64_t k = 0; k < n; ++k) {
+      data[kGradient][k] = const_cast<void*>(rows.values(first + k));
+      __builtin_prefetch(data[kGradient][k]);
+    }
   }
 };
 
@@ -82,13 +83,14 @@ int64_t CoalescedRows::take(const RowGradient& from, Dtype grad_dtype, Dtype com
   from_ = from;
   count_ = from.count;
   dtype_ = grad_dtype;
-  rows_.clear();
+  order_.clear();
   summed_ = false;
   if (ascending()) return -1;
-  find_rows();
-  if (count_ == from.count) return -1;
+  sort();
+  if (all_different()) return -1;
   summed_ = true;
   dtype_ = compute;
+  rank();
   if (compute == Dtype::f64)
     sum_rows(sums64_, grad_dtype);
   else
@@ -102,43 +104,64 @@ bool CoalescedRows::ascending() const {
   return true;
 }
 
-void CoalescedRows::find_rows() {
-  size_t size = 16;
-  while (size < 2 * size_t(from_.count)) size *= 2;
-  table_.assign(size, 0);
-  position_.resize(size_t(from_.count));
-  for (int64_t j = 0; j < from_.count; ++j) {
-    const int64_t row = from_.index(j);
-    size_t at = size_t(hash_of(row)) & (size - 1);
-    while (table_[at] != 0 && rows_[size_t(table_[at] - 1)] != row) at = (at + 1) & (size - 1);
-    if (table_[at] == 0) {
-      rows_.push_back(row);
-      table_[at] = int64_t(rows_.size());
-    }
-    position_[size_t(j)] = table_[at] - 1;
+// By row, those of one row in order of appearance: a radix sort. A tensor's memory that is reached in
+// ascending order takes two thirds of the time.
+void CoalescedRows::sort() {
+  constexpr int kMostBits = 12;
+  const int digit_bits = from_.count < 4096 ? 8 : kMostBits;
+  position_bits_ = int(std::bit_width(uint64_t(from_.count)));
+  const int end = position_bits_ + int(std::bit_width(uint64_t(from_.rows)));
+  order_.resize(size_t(from_.count));
+  scratch_.resize(order_.size());
+  for (int64_t j = 0; j < from_.count; ++j) order_[size_t(j)] = entry_of(from_.index(j), j);
+  for (int shift = position_bits_; shift < end; shift += digit_bits) {
+    const size_t digits = size_t{1} << digit_bits;
+    const auto digit = [&](uint64_t entry) { return size_t(entry >> shift) & (digits - 1); };
+    size_t next[(1 << kMostBits) + 1];
+    std::fill_n(next, digits + 1, size_t{0});
+    for (const uint64_t entry : order_) ++next[digit(entry) + 1];
+    for (size_t d = 1; d <= digits; ++d) next[d] += next[d - 1];
+    for (const uint64_t entry : order_) scratch_[next[digit(entry)]++] = entry;
+    order_.swap(scratch_);
   }
-  count_ = int64_t(rows_.size());
 }
 
-// In the order of appearance; the first one is copied, so that a sign of zero is kept.
+bool CoalescedRows::all_different() const {
+  for (size_t k = 1; k < order_.size(); ++k)
+    if (row_of(order_[k]) == row_of(order_[k - 1])) return false;
+  return true;
+}
+
+void CoalescedRows::rank() {
+  rank_.assign(order_.size(), 0);
+  for (size_t k = 0; k < order_.size(); ++k)
+    rank_[size_t(position_of(order_[k]))] = k == 0 || row_of(order_[k]) != row_of(order_[k - 1]);
+  count_ = 0;
+  for (int64_t& r : rank_) count_ += r, r = count_ - r;
+}
+
+// In the order of appearance; the first one is copied, so that a sign of zero is kept. Leaves one
+// entry for each row.
 template <class T>
 void CoalescedRows::sum_rows(std::vector<T>& sums, Dtype grad_dtype) {
   const int64_t length = from_.row_length;
   sums.resize(size_t(count_ * length));
-  int64_t seen = 0;
-  for (int64_t j = 0; j < from_.count; ++j) {
-    T* const to = sums.data() + position_[size_t(j)] * length;
-    const bool is_first = position_[size_t(j)] == seen;
-    seen += is_first;
+  size_t kept = 0;
+  for (size_t k = 0; k < order_.size(); ++k) {
+    const int64_t row = row_of(order_[k]), position = position_of(order_[k]);
+    const bool is_first = k == 0 || row != row_of(order_[kept - 1]);
+    if (is_first) order_[kept++] = entry_of(row, rank_[size_t(position)]);
+    T* const to = sums.data() + position_of(order_[kept - 1]) * length;
     for (int64_t i = 0; i < length; ++i) {
-      const T x = load_as<T>(from_.values, grad_dtype, j * length + i);
+      const T x = load_as<T>(from_.values, grad_dtype, position * length + i);
       to[i] = is_first ? x : to[i] + x;
     }
   }
+  order_.resize(kept);
 }
 
-const void* CoalescedRows::values(int64_t j) const {
-  const int64_t i = j * from_.row_length;
+const void* CoalescedRows::value_row(int64_t position) const {
+  const int64_t i = position * from_.row_length;
   if (!summed_) return static_cast<const char*>(from_.values) + i * size_of(dtype_);
   if (dtype_ == Dtype::f64) return sums64_.data() + i;
   return sums32_.data() + i;
@@ -163,7 +186,7 @@ int64_t tiles_of(const CoalescedRows& rows) {
 void measure_rows(const PassCall& from, const CoalescedRows& rows, SegmentsFn function) {
   const int64_t tensor = rows.gradient().tensor, n = rows.count() * rows.gradient().row_length;
   if (n == 0) return;
-  void* data = const_cast<void*>(rows.values(0));
+  void* data = const_cast<void*>(rows.all_values());
   const Dtype dtype = rows.dtype();
   PlanView plan{};
   plan.table.count = &n;

@@ -1,6 +1,7 @@
 // Gradients of some rows of a parameter: bound for one step, in place of the dense one.
 #include <algorithm>
 
+#include "lib/cpu/row_gradients.h"
 #include "lib/optimizer/optimizer.h"
 
 namespace talus {
@@ -52,6 +53,10 @@ Status Optimizer::check_rows(int64_t param, const talus_rows& rows) const {
   if (rows.count > INT64_MAX / 8 / std::max<int64_t>(row_length(p), 1))
     return failure(TALUS_E_ARGUMENT, "%s: count is %lld, more rows than memory can hold",
                    at().c_str(), Int(rows.count));
+  if (on_cpu() && !can_coalesce(row_count(p), rows.count))
+    return failure(TALUS_E_UNSUPPORTED,
+                   "%s: %lld rows are given of %lld, more than can be told apart", at().c_str(),
+                   Int(rows.count), Int(row_count(p)));
   const int64_t count = rows.count * row_length(p);
   if (!is_memory(rows.values, count, p.grad_dtype)) {
     Parameter as_rows;

@@ -64,9 +64,8 @@ void Optimizer::take_back(int64_t n) {
   first_state_.resize(size_t(n) + 1);
 }
 
-// Calls f(parameter, memory, bytes) for every gradient that is bound to the first `count`: dense ones,
-// also those that rows stand in for, and values of rows. The table alone: parameters may come one by
-// one.
+// Calls f(parameter, memory, bytes) for every gradient bound to the first `count`: dense ones, also
+// those that rows stand in for, and values of rows. The table alone: parameters may come singly.
 template <class F>
 Status Optimizer::each_gradient(int64_t count, F f) const {
   const TensorTable& table = model_.table;

@@ -162,7 +162,7 @@ void StepCase::add_params(const Preset& preset) {
   check(optimizer_->add_params(0, list, nullptr));
 }
 
-// Different rows of each tensor, in no order. The values are those that a dense gradient would have.
+// Different rows of each tensor, in no order; values as a dense gradient would have them.
 void StepCase::draw_rows(const Preset& preset) {
   constexpr int64_t kDraws = 8;
   std::mt19937_64 random(1);

@@ -39,7 +39,7 @@ void add(talus::Optimizer& opt, std::vector<Tensor>& tensors,
 
 // 0 and on, as many as there are elements in a tensor.
 std::vector<int64_t> row_numbers();
-// Takes a step. A rule that takes gradients of rows alone is given all rows, each of one element, by
+// Takes a step. A rule that takes gradients of rows alone gets all rows, each of one element, by
 // `rows`: row_numbers() in memory of the optimizer's device.
 void step(talus::Optimizer& opt, std::vector<Tensor>& tensors, const int64_t* rows,
           const std::vector<Place>& places = {});
