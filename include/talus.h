@@ -290,10 +290,10 @@ TALUS_API int64_t talus_find_param(const talus_optimizer *opt, const char *name)
 TALUS_API talus_status talus_move_params(talus_optimizer *opt, int32_t group, int64_t count,
                                          const int64_t *params);
 
-/* Removes parameters, all or none, at any time: their state is freed (memory that was allocated for several of
- * them goes with the last one), theirs no longer touched,
- * their names and memory may be added anew. Indices of others stay; theirs are never used again,
- * still count in talus_param_count, and calls on them fail (talus_bind_grads takes NULL for them). */
+/* Removes parameters, all or none, at any time: their state is freed (what was allocated for several
+ * goes with the last of them), their memory no longer touched, their names and memory may be added
+ * anew. Indices of others stay; theirs are never used again, still count in talus_param_count, and
+ * calls on them fail (talus_bind_grads takes NULL for them). */
 TALUS_API talus_status talus_remove_params(talus_optimizer *opt, int64_t count,
                                            const int64_t *params);
 
