@@ -65,7 +65,7 @@ class Learning(Program):
             self.assertEqual(first, self.assert_learns("--dtype", dtype))
 
     def test_well_known_algorithms_learn(self):
-        for name in "sgd", "adam", "fused_adam", "fused_sgd", "sparse_adam":
+        for name in "sgd", "adam", "fused_adam", "fused_sgd":
             for dtype in "f32", "bf16", "f16":
                 output = self.assert_learns("--optimizer", name, "--dtype", dtype)
                 self.assertTrue(output.startswith(name + ": lr "), output)

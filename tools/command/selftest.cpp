@@ -92,14 +92,21 @@ Json report_on(const std::vector<Target>& targets) {
                     {"failures", target.outcome.failures}});
   }
   Json algorithms = Json::array(), chunks = Json::array();
+  int brief = 0;
+  for (const Setup& setup : all_setups()) brief += setup.brief;
   for (const Setup& setup : all_setups())
     if (algorithms.empty() || algorithms.back() != setup.algorithm)
       algorithms.push_back(setup.algorithm);
   for (const int tiles : kChunkTiles) chunks.push_back(tiles * 4096);
-  return {{"checks", checks},         {"failed", failed},
-          {"algorithms", algorithms}, {"setups", all_setups().size()},
-          {"dtype_mixes", kMixCount}, {"tensors", problem().tensors.size()},
-          {"threads", kThreadCounts}, {"chunk_elements", chunks},
+  return {{"checks", checks},
+          {"failed", failed},
+          {"algorithms", algorithms},
+          {"setups", all_setups().size()},
+          {"brief_setups", brief},
+          {"dtype_mixes", kMixCount},
+          {"tensors", problem().tensors.size()},
+          {"threads", kThreadCounts},
+          {"chunk_elements", chunks},
           {"targets", each}};
 }
 
