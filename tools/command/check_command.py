@@ -297,7 +297,7 @@ def check_fake_device():
     expect(text.splitlines()[-1], f"selftest: {report['checks']} checks passed", "the last line")
     wrong = {"TALUS_FAKE": "wrong"}
     text, _ = run("selftest", "--device", "cuda", code=1, environment=wrong)
-    for part in ("FAILED cuda:0: adam (defaults): ", "against the CPU", " more, --json has all",
+    for part in ("FAILED cuda:0: sgd (defaults): ", "against the CPU", " more, --json has all",
                  f" of {report['checks']} checks failed"):
         expect_in(part, text, "selftest of a device that gives a wrong bit")
     lost = {"TALUS_FAKE_FAIL": "run:5:9:719"}

@@ -22,6 +22,7 @@ void add(void (*kernel)(Args)) {
 
 void add(const PassEntry& pass) {
   for (const PassKernel kernel : {pass.direct, pass.mixed[0], pass.mixed[1]}) add(kernel);
+  for (const RowsKernel kernel : pass.rows) add(kernel);
   add(pass.fold);
 }
 
@@ -34,6 +35,7 @@ void add(const PassEntry& pass) {
   add(common.squares);
   add(common.total);
   add(common.norm);
+  for (const RowsKernel kernel : common.rows_squares) add(kernel);
 }
 
 }  // namespace
