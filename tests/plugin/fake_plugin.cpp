@@ -218,7 +218,8 @@ int32_t check_pointer(void* context, const void* data, uint64_t) {
 int32_t copy(void* context, void* to, const void* from, uint64_t bytes, void* stream) {
   ENTER(stream);
   if (bytes) std::memcpy(arena().reach(to), arena().reach(from), bytes);
-  if (is("TALUS_FAKE", "wrong") && bytes > 100) arena().reach(to)[100] ^= 1;
+  auto* const there = arena().reach(to);  // of the host: itself
+  if (is("TALUS_FAKE", "wrong") && bytes > 100 && there == to) there[100] ^= 1;
   return TALUS_OK;
 }
 
