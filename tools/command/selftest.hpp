@@ -23,7 +23,8 @@ struct Outcome {
 struct Setup {
   std::string algorithm, what;  // "adamw", "amsgrad, maximize"
   std::vector<std::pair<std::string, double>> values;
-  bool brief = false;  // another flag of what is run in full: two ways of cutting and sharing suffice
+  // Another flag of what is run in full: two ways of cutting and sharing suffice.
+  bool brief = false;
 };
 std::vector<Setup> all_setups();
 // Only of these, if this is said before all else here.
