@@ -93,10 +93,10 @@ ReferenceRun<Real> run_reference(const RuleRun& run, int mutation = 0) {
 // ---- comparison
 
 // What the rule optimises: the master where there is one.
-inline View optimised(const LibraryRun& got) {
-  return got.tensor.mix.has_master() ? got.optimizer.state(got.tensor, "master_param")
-                                     : View(got.tensor.param);
+inline View optimised(const Optimizer& optimizer, const TestTensor& tensor) {
+  return tensor.mix.has_master() ? optimizer.state(tensor, "master_param") : View(tensor.param);
 }
+inline View optimised(const LibraryRun& got) { return optimised(got.optimizer, got.tensor); }
 
 // The parameter is the rounded copy of its master; "" if so, or if there is none.
 inline std::string copy_difference(const LibraryRun& got) {
@@ -107,22 +107,29 @@ inline std::string copy_difference(const LibraryRun& got) {
                          [&](int64_t i) { return encode(f, master.get(i)); });
 }
 
-// Bit for bit, everywhere.
+// Bit for bit, but for the copy of a master.
 template <class Real>
-std::string bits_difference(const LibraryRun& got, const ReferenceRun<Real>& want) {
+std::string bits_difference(const Optimizer& optimizer, const TestTensor& tensor,
+                            const reference::Tensor<Real>& want) {
   const auto against = [](const std::string& what, const View& view, const auto& values) {
     return difference_from(
         what, view, [&](int64_t i) { return encode(*view.format, double(values[size_t(i)])); });
   };
-  if (got.optimizer.steps(got.tensor) != want.tensor.t) return "step counts differ";
-  std::string text = against("optimised value", optimised(got), want.tensor.p);
-  if (text.empty()) text = copy_difference(got);
-  for (const auto& [slot, values] : want.tensor.state)
-    if (text.empty()) text = against(slot, got.optimizer.state(got.tensor, slot), values);
-  for (const auto& [slot, value] : want.tensor.scalar_state)
+  if (optimizer.steps(tensor) != want.t) return "step counts differ";
+  std::string text = against("optimised value", optimised(optimizer, tensor), want.p);
+  for (const auto& [slot, values] : want.state)
+    if (text.empty()) text = against(slot, optimizer.state(tensor, slot), values);
+  for (const auto& [slot, value] : want.scalar_state)
     if (text.empty())
-      text = against(slot, got.optimizer.state(got.tensor, slot), std::vector<double>{value});
+      text = against(slot, optimizer.state(tensor, slot), std::vector<double>{value});
   return text;
+}
+
+// Bit for bit, everywhere.
+template <class Real>
+std::string bits_difference(const LibraryRun& got, const ReferenceRun<Real>& want) {
+  const std::string text = bits_difference(got.optimizer, got.tensor, want.tensor);
+  return text.empty() ? copy_difference(got) : text;
 }
 
 // ULPs that the library may be away from the double reference.

@@ -36,21 +36,7 @@ struct Pair {
     reference::step(set.algorithm, hypers, 0, expected, g);
   }
   std::string difference(const Optimizer& optimizer) const {
-    const auto against = [](const std::string& what, const View& view, const auto& values) {
-      return difference_from(
-          what, view, [&](int64_t i) { return encode(*view.format, double(values[size_t(i)])); });
-    };
-    if (optimizer.steps(tensor) != expected.t) return "step counts differ";
-    const bool hidden = tensor.mix.has_master();
-    std::string text =
-        against("optimised value",
-                hidden ? optimizer.state(tensor, "master_param") : View(tensor.param), expected.p);
-    for (const auto& [slot, values] : expected.state)
-      if (text.empty()) text = against(slot, optimizer.state(tensor, slot), values);
-    for (const auto& [slot, value] : expected.scalar_state)
-      if (text.empty())
-        text = against(slot, optimizer.state(tensor, slot), std::vector<double>{value});
-    return text;
+    return bits_difference(optimizer, tensor, expected);
   }
 };
 

@@ -7,9 +7,10 @@ namespace talus {
 const Backend& cpu_backend();
 
 // Below this many chunks, 128Ki parameters at the default of chunk_tiles, a step stays on the
-// calling thread. With workers awake two threads took 0.7 of the time of one from 8 chunks on, and no less than one below; with workers
-// parked they cost 0 to 10 % more up to 64 chunks, never the wait for a worker that is not awake yet
-// (waking took 31 us, on a processor that had idled 2 ms; AdamW f32, 2-vCPU Intel Xeon, 2026-11-30).
+// calling thread. With workers awake two threads took 0.7 of the time of one from 8 chunks on, and
+// no less than one below; with workers parked they cost 0 to 10 % more up to 64 chunks, never the
+// wait for a worker that is not awake yet (waking took 31 us, on a processor that had idled 2 ms;
+// AdamW f32, 2-vCPU Intel Xeon, 2026-11-30).
 inline constexpr int64_t kSerialBelow = 8;
 
 // Runs a function over all segments of one launch of the plan, on the threads of the backend: for

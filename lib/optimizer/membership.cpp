@@ -6,10 +6,6 @@ namespace {
 
 using Int = long long;  // for %lld
 
-std::string where(int64_t param, const Parameter& p) {
-  return text("parameter %lld %s", Int(param), quoted(p.name).c_str());
-}
-
 }  // namespace
 
 // The same rule; and the same state, where there is some.
@@ -19,17 +15,15 @@ Status Optimizer::check_move(int64_t param, int32_t group) const {
   if (&from.rule() != &to.rule())
     return failure(TALUS_E_ARGUMENT,
                    "%s is in group %d \"%s\", expected a group of the same rule, got %d \"%s\"",
-                   where(param, p).c_str(), p.group, from.algorithm(), group, to.algorithm());
-  if (steps(param) == 0) return {};
-  for (size_t k = 0; k < from.rule().slots.size(); ++k)
-    if (from.has_slot(int(k)) != to.has_slot(int(k)))
-      return failure(
-          TALUS_E_STATE,
-          "%s has taken %lld steps %s slot \"%s\", and group %d is %s it: expected groups with "
-          "the same state",
-          where(param, p).c_str(), Int(steps(param)), from.has_slot(int(k)) ? "with" : "without",
-          from.rule().slots[k].name, group, to.has_slot(int(k)) ? "with" : "without");
-  return {};
+                   where(param, p.name).c_str(), p.group, from.algorithm(), group, to.algorithm());
+  const int slot = model_.differing_slot(param, group);
+  if (steps(param) == 0 || slot < 0) return {};
+  return failure(
+      TALUS_E_STATE,
+      "%s has taken %lld steps %s slot \"%s\", and group %d is %s it: expected groups with "
+      "the same state",
+      where(param, p.name).c_str(), Int(steps(param)), from.has_slot(slot) ? "with" : "without",
+      from.rule().slots[size_t(slot)].name, group, to.has_slot(slot) ? "with" : "without");
 }
 
 Status Optimizer::move_params(int32_t group, std::span<const int64_t> params) {
@@ -38,10 +32,10 @@ Status Optimizer::move_params(int32_t group, std::span<const int64_t> params) {
   model_.classes.reserve(count, params.size());
   first_state_.reserve(count + 1);
   for (const int64_t param : params) {
-    const bool same_slots = model_.same_slots(param, group);
+    const bool other_slots = model_.differing_slot(param, group) >= 0;
     model_.classes.move(model_.table, param, group);
     model_.params.set_group(param, group);
-    if (!same_slots) memory_->drop(param);
+    if (other_slots) memory_->drop(param);
     if (steps(param) > 0) model_.groups[size_t(group)].start();
   }
   if (params.empty()) return {};

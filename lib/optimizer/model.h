@@ -16,12 +16,12 @@ struct Model {
   TensorTable table;
   ScalarClasses classes;
 
-  // Whether a parameter would have the same state tensors in another group of the same rule.
-  bool same_slots(int64_t param, int32_t group) const {
+  // The first slot that a parameter has in one of its own and another group of the same rule, -1: none.
+  int differing_slot(int64_t param, int32_t group) const {
     const Group &a = group_of(param), &b = groups[size_t(group)];
     for (size_t k = 0; k < a.rule().slots.size(); ++k)
-      if (a.has_slot(int(k)) != b.has_slot(int(k))) return false;
-    return true;
+      if (a.has_slot(int(k)) != b.has_slot(int(k))) return int(k);
+    return -1;
   }
   const Group& group_of(int64_t param) const { return groups[size_t(params[param].group)]; }
   KernelKey key_of(int64_t param) const {

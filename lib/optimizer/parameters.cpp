@@ -11,10 +11,6 @@ const DtypeInfo* find_dtype(int32_t abi) {
   return nullptr;
 }
 
-std::string where(int64_t param, const std::string& name) {
-  return text("parameter %lld %s", Int(param), quoted(name).c_str());
-}
-
 Status read_dtype(int32_t abi, Dtype fallback, const std::string& at, const char* field,
                   Dtype* out) {
   if (abi == 0) return *out = fallback, Status();
@@ -68,6 +64,10 @@ Status check_mix(const talus_param& from, const std::string& at, const Parameter
 }
 
 }  // namespace
+
+std::string where(int64_t param, const std::string& name) {
+  return text("parameter %lld %s", Int(param), quoted(name).c_str());
+}
 
 Status describe(const talus_param& from, int64_t param, Parameter* out) {
   out->name = from.name ? from.name : text("param.%lld", Int(param));

@@ -24,6 +24,9 @@ struct Parameter {
   bool removed = false;  // its index is not used again
 };
 
+// "parameter 12 "h.3.attn.w"", for messages.
+std::string where(int64_t param, const std::string& name);
+
 // Checked against what the caller gave; param is the index that the parameter is going to have.
 Status describe(const talus_param& from, int64_t param, Parameter* out);
 

@@ -9,10 +9,6 @@ namespace {
 
 using Int = long long;  // for %lld
 
-std::string where(int64_t param, const Parameter& p) {
-  return text("parameter %lld %s", Int(param), quoted(p.name).c_str());
-}
-
 int64_t row_count(const Parameter& p) { return p.shape.empty() ? 0 : p.shape[0]; }
 
 int64_t row_length(const Parameter& p) { return p.count > 0 ? p.count / p.shape[0] : 0; }
@@ -29,7 +25,9 @@ std::string rules_with_rows() {
 Status Optimizer::check_rows(int64_t param, const talus_rows& rows) const {
   const Parameter& p = model_.params[param];
   const Group& group = model_.group_of(param);
-  const auto at = [&] { return where(param, p); };  // no text unless told: hosts bind at every step
+  const auto at = [&] {
+    return where(param, p.name);
+  };  // no text unless told: hosts bind at every step
   if (!group.rule().rows.doc)
     return failure(TALUS_E_UNSUPPORTED,
                    "%s: %s takes no gradients of rows, expected talus_bind_grads, or one of: %s",
@@ -73,12 +71,10 @@ Status Optimizer::check_rows(int64_t param, const talus_rows& rows) const {
   const uint64_t value_bytes = uint64_t(count * size_of(p.grad_dtype));
   TALUS_TRY(check_device(rows.values, value_bytes, param, "values"));
   TALUS_TRY(check_device(rows.indices, uint64_t(rows.count * index_bytes), param, "indices"));
-  if (settings_[kCheckPointers] != 0)
-    TALUS_TRY(model_.params.check_overlap(rows.indices, uint64_t(rows.count * index_bytes), param,
-                                          "indices"));
-  if (settings_[kCheckPointers] != 0)
-    TALUS_TRY(model_.params.check_overlap(rows.values, value_bytes, param, "values"));
-  return {};
+  if (settings_[kCheckPointers] == 0) return {};
+  TALUS_TRY(model_.params.check_overlap(rows.indices, uint64_t(rows.count * index_bytes), param,
+                                        "indices"));
+  return model_.params.check_overlap(rows.values, value_bytes, param, "values");
 }
 
 Status Optimizer::bind_rows(int64_t param, const talus_rows* rows) {
@@ -123,7 +119,7 @@ void Optimizer::drop_rows(int64_t param) {
 }
 
 Status Optimizer::row_fault(const RowGradient& rows, const RowFault& fault) const {
-  const std::string at = where(rows.tensor, model_.params[rows.tensor]);
+  const std::string at = where(rows.tensor, model_.params[rows.tensor].name);
   if (fault.repeats)
     return failure(TALUS_E_ARGUMENT,
                    "%s: row %lld is given more than once, again at position %lld, expected "
@@ -141,7 +137,7 @@ Status Optimizer::check_gradients() const {
     const char* const conflict = group.rule().rows.conflict(group.values());
     if (conflict)
       return failure(TALUS_E_UNSUPPORTED, "%s: %s with a gradient of rows: %s",
-                     where(param, model_.params[param]).c_str(), group.algorithm(), conflict);
+                     where(param, model_.params[param].name).c_str(), group.algorithm(), conflict);
   }
   return {};
 }

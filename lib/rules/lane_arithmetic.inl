@@ -48,6 +48,17 @@ TALUS_FN V agreement(V a, V b) {
   return select(a != a, one, select(b != b, one, shared));
 }
 
+// The direction behind momentum: the buffer b takes d in, the first time as it is, with no dampening.
+template <class V, class Scalars>
+TALUS_FN V through_momentum(const Scalars& s, V d, V& b) {
+  if (s.first != 0)
+    b = d;
+  else
+    b = V(s.momentum) * b + V(s.weight) * d;
+  if (s.nesterov != 0) return d + V(s.momentum) * b;
+  return b;
+}
+
 // One term into a sum, and two partials of it.
 template <Sum kSum, class V>
 TALUS_FN V add_term(V lane, V x) {

@@ -113,17 +113,7 @@ struct Lars {
       V &p = x[0], d = x[1];
       if (s.decays != 0) d = d + V(s.weight_decay) * p;
       d = d * V(factor[0]);
-      if constexpr (kMomentum) {
-        V& b = x[2];
-        if (s.first != 0)
-          b = d;
-        else
-          b = V(s.momentum) * b + V(s.weight) * d;
-        if (s.nesterov != 0)
-          d = d + V(s.momentum) * b;
-        else
-          d = b;
-      }
+      if constexpr (kMomentum) d = through_momentum(s, d, x[2]);
       p = p - V(s.lr) * d;
     }
   };

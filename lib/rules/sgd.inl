@@ -88,17 +88,7 @@ struct Sgd {
     TALUS_FN static void update(const Scalars<S>& s, const S*, V* x, V*) {
       V &p = x[0], d = x[1];
       if (s.early != 0) d = d + V(s.weight_decay) * p;
-      if constexpr (kMomentum) {
-        V& b = x[2];
-        if (s.first != 0)
-          b = d;
-        else
-          b = V(s.momentum) * b + V(s.weight) * d;
-        if (s.nesterov != 0)
-          d = d + V(s.momentum) * b;
-        else
-          d = b;
-      }
+      if constexpr (kMomentum) d = through_momentum(s, d, x[2]);
       if (s.late != 0) d = d + V(s.weight_decay) * p;
       p = p - V(s.lr) * d;
     }
