@@ -1,0 +1,32 @@
+// Files of checkpoints: one that is read as it was when opened, and one that appears under its name
+// whole and durable, or not at all.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "lib/checkpoint/bytes.h"
+
+namespace talus {
+
+// The whole file is read with pread, never mapped. TALUS_E_IO: it cannot be opened, is no regular file
+// (a symbolic link is followed unless `links` is false), ends early.
+Status open_source(const std::string& path, bool links, std::unique_ptr<Source>* out);
+
+// A file beside `path` until it is committed: written, fsynced, closed, renamed over `path`, the
+// folder fsynced. Whatever fails before the rename leaves `path` as it was and no file behind. A failure
+// behind it says that the file is there but not known to be durable. Space is asked for at begin. Takes
+// the mode of an old file. Left-overs of killed processes for the same name are removed if they are
+// older than a day.
+Status create_sink(const std::string& path, std::unique_ptr<Sink>* out);
+
+// As above, under a new name that must not exist: a shard.
+Status create_new_sink(const std::string& path, std::unique_ptr<Sink>* out);
+
+// Best effort; says whether it went.
+bool remove_file(const std::string& path);
+
+// "dir/x.safetensors" -> "dir/", "x.safetensors".
+std::string folder_of(const std::string& path);
+std::string base_name(const std::string& path);
+
+}  // namespace talus

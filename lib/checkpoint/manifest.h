@@ -1,0 +1,65 @@
+// What a checkpoint says of itself beside its tensors: parameters, groups, counts, notes, as plain
+// values and as the metadata of a file.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/base/status.h"
+#include "lib/checkpoint/safetensors.h"
+
+namespace talus {
+
+inline constexpr int kFormatVersion = 1;
+
+struct ParamRecord {
+  std::string name, dtype;  // "F32"
+  std::vector<uint64_t> shape;
+  int32_t group = 0;
+  std::vector<std::string> slots;  // that the file holds
+};
+
+struct GroupRecord {
+  std::string algorithm;                              // its own name, no alias
+  std::vector<std::pair<std::string, double>> hyper;  // in the order of the file
+  std::string mode = "train";
+};
+
+struct Counts {
+  int64_t applied = 0, called = 0, skipped = 0, clock = 0;  // steps; the clock that the caller sets
+};
+
+// A part of a tensor, in a shard.
+struct Piece {
+  std::string param, slot;
+  uint64_t first = 0, count = 0;  // elements of the flattened tensor
+};
+
+struct Manifest {
+  int version = kFormatVersion;
+  std::vector<std::string> required;  // features, sorted
+  std::string writer;
+  std::vector<ParamRecord> params;  // in order of registration
+  std::vector<GroupRecord> groups;
+  Counts counts;
+  safetensors::Strings notes;  // without "user."
+};
+
+// Features that this library knows.
+inline constexpr const char* kKnownFeatures[] = {"master", "ranges"};
+
+// The metadata of section "talus." and "user.", and `format`.
+safetensors::Strings write_manifest(const Manifest& from);
+
+// TALUS_E_FORMAT: not written by this library's format (names file and key); TALUS_E_VERSION: a
+// version or a required feature that is not known, named. Unknown keys outside of "talus." JSON are left
+// out of account, unknown members inside are a fault.
+Status read_manifest(const safetensors::Strings& metadata, const std::string& file, Manifest* out);
+
+// "talus.pieces" of a shard: key -> piece.
+using Pieces = std::map<std::string, Piece, std::less<>>;
+std::string write_pieces(const Pieces& from);
+Status read_pieces(std::string_view text, const std::string& file, Pieces* out);
+
+}  // namespace talus
