@@ -22,6 +22,9 @@ Status create_sink(const std::string& path, std::unique_ptr<Sink>* out);
 // As above, under a new name that must not exist: a shard.
 Status create_new_sink(const std::string& path, std::unique_ptr<Sink>* out);
 
+// 16 hex digits that nobody has drawn before.
+Status random_name(std::string* out);
+
 // Best effort; says whether it went.
 bool remove_file(const std::string& path);
 
