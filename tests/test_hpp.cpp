@@ -352,7 +352,7 @@ TEST_CASE("hpp: checkpoints to memory and to a file, notes, and a progress that 
     from.save("x.safetensors", 0, [&](uint64_t, uint64_t total) { return seen = total, false; });
     FAIL("a save that was cancelled");
   } catch (const talus::Error& e) {
-    CHECK(e.status() == TALUS_E_CANCELLED);
+    CHECK(e.code() == TALUS_E_CANCELLED);
   }
   CHECK(seen == from.save_bytes().size());
 }
