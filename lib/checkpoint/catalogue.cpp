@@ -1,7 +1,7 @@
 #include "lib/checkpoint/catalogue.h"
 
 #include <algorithm>
-#include <cstring>
+#include <set>
 
 #include "lib/checkpoint/crc32c.h"
 #include "lib/checkpoint/files.h"
@@ -58,7 +58,7 @@ Status Catalogue::open(Source& source, Catalogue* out) {
   Header header;
   TALUS_TRY(out->add_file(source, nullptr, &header));
   TALUS_TRY(read_manifest(header.metadata, source.name(), &out->manifest_));
-  return {};
+  return out->check_listed();
 }
 
 Status Catalogue::open(const std::string& path, Catalogue* out) {
@@ -93,7 +93,8 @@ Status Catalogue::open_index(const std::string& path) {
       return failure(TALUS_E_FORMAT, "%s: tensor %s is not in %s", path.c_str(),
                      quoted(key).c_str(), quoted(file).c_str());
   }
-  return join_pieces();
+  TALUS_TRY(join_pieces());
+  return check_listed();
 }
 
 Status Catalogue::add_file(Source& source, const ShardRecord* expected, Header* header) {
@@ -186,6 +187,21 @@ Status Catalogue::join_pieces() {
                      name_.c_str(), quoted(key).c_str(), static_cast<unsigned long long>(end),
                      static_cast<unsigned long long>(count));
   }
+  return {};
+}
+
+// A tensor that the manifest does not account for: a key that has been changed, or a feature that the
+// writer should have required.
+Status Catalogue::check_listed() const {
+  std::set<std::string> known;
+  for (const ParamRecord& p : manifest_.params) {
+    known.insert({state_key(p.name, kStepSlot), p.name});
+    for (const std::string& slot : p.slots) known.insert(state_key(p.name, slot));
+  }
+  for (const auto& [key, stored] : tensors_)
+    if (!known.contains(key))
+      return failure(TALUS_E_FORMAT, "%s: tensor %s is not of any parameter in \"talus.params\"",
+                     name_.c_str(), quoted(key).c_str());
   return {};
 }
 

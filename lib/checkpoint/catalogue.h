@@ -52,6 +52,7 @@ class Catalogue {
                      const std::map<std::string, Piece, std::less<>>& pieces);
   Status open_index(const std::string& path);
   Status join_pieces();
+  Status check_listed() const;
 
   std::string name_;
   std::vector<std::unique_ptr<Source>> owned_;

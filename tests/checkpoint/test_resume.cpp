@@ -74,7 +74,7 @@ TEST_CASE(
     INFO(talus_last_error());
     REQUIRE(load_bytes(resumed.optimizer.get(), saved) == TALUS_OK);
     CHECK(difference(whole, resumed) == "");
-    CHECK(save_bytes(resumed.optimizer.get()) == saved);
+    CHECK((save_bytes(resumed.optimizer.get()) == saved));
     whole.steps(4, 6);
     resumed.steps(4, 6);
     cold.steps(4, 6);
@@ -167,7 +167,7 @@ TEST_CASE("resume: equal state gives equal bytes, whatever the threads and the m
   b.optimizer.setting("threads", 3);
   a.steps(1, 4);
   b.steps(1, 4);
-  CHECK(save_bytes(a.optimizer.get()) == save_bytes(b.optimizer.get()));
+  CHECK((save_bytes(a.optimizer.get()) == save_bytes(b.optimizer.get())));
   CHECK(save_bytes(a.optimizer.get()) != save_bytes(a.optimizer.get(), TALUS_SAVE_NO_DIGEST));
   REQUIRE(load_bytes(b.optimizer.get(), save_bytes(a.optimizer.get(), TALUS_SAVE_NO_DIGEST)) ==
           TALUS_OK);

@@ -47,7 +47,7 @@ TEST_CASE("shards: one file or many hold the same state") {
     CHECK(index["weight_map"].contains("state.b.exp_avg_sq"));
     Model to(kParams);
     REQUIRE(talus_load(to.get(), path.c_str(), nullptr, nullptr) == TALUS_OK);
-    CHECK(to.bytes(0) == from.bytes(0));
+    CHECK((to.bytes(0) == from.bytes(0)));
   }
 }
 
@@ -64,10 +64,10 @@ TEST_CASE("shards: the next save brings new files and takes the old ones away, a
   CHECK(second.size() == first.size() + 3);
   for (const std::string& name : first)
     if (name.ends_with(".safetensors")) CHECK(!second.contains(name));
-  CHECK(file_bytes(folder / "x-notes.safetensors") == "mine");
+  CHECK((file_bytes(folder / "x-notes.safetensors") == "mine"));
   Model to(kParams);
   REQUIRE(talus_load(to.get(), path.c_str(), nullptr, nullptr) == TALUS_OK);
-  CHECK(to.bytes(0) == model.bytes(0));
+  CHECK((to.bytes(0) == model.bytes(0)));
 }
 
 TEST_CASE("shards: a cancelled save leaves the old files and no new ones") {
@@ -93,7 +93,7 @@ TEST_CASE("shards: a cancelled save leaves the old files and no new ones") {
     CHECK(folder.names() == before);
   }
   REQUIRE(talus_load(to.get(), path.c_str(), nullptr, nullptr) == TALUS_OK);
-  CHECK(to.bytes(0) == old);
+  CHECK((to.bytes(0) == old));
 }
 
 TEST_CASE("shards: a shard that is missing, cut, changed, or of another save") {
@@ -106,7 +106,7 @@ TEST_CASE("shards: a shard that is missing, cut, changed, or of another save") {
     write_file(shard, bytes);
     CHECK(talus_load(to.get(), path.c_str(), nullptr, nullptr) == status);
     CHECK_THAT(talus_last_error(), ContainsSubstring(text));
-    CHECK(to.bytes(0) == before);
+    CHECK((to.bytes(0) == before));
   };
   refuse(good.substr(0, good.size() - 1), TALUS_E_FORMAT, "the index says");
   std::string flipped = good;
@@ -119,7 +119,7 @@ TEST_CASE("shards: a shard that is missing, cut, changed, or of another save") {
   CHECK(talus_load(to.get(), path.c_str(), nullptr, nullptr) == TALUS_E_IO);
   std::filesystem::create_symlink("/etc/passwd", shard);
   CHECK(talus_load(to.get(), path.c_str(), nullptr, nullptr) == TALUS_E_IO);
-  CHECK(to.bytes(0) == before);
+  CHECK((to.bytes(0) == before));
 }
 
 namespace {
