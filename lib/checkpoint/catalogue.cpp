@@ -17,18 +17,15 @@ using Named = std::pair<const std::string, Tensor>;
 
 constexpr uint64_t kMostIndexBytes = 100'000'000;
 
-Status read_header(Source& source, Header* out, uint32_t* digest) {
-  const safetensors::Limits limits;
+Status read_head(Source& source, std::vector<uint8_t>* out) {
   uint8_t first[8] = {};
   const uint64_t start = std::min<uint64_t>(sizeof first, source.size());
   TALUS_TRY(source.read(0, first, start));
   uint64_t length = 0;
   TALUS_TRY(
       safetensors::header_length({first, size_t(start)}, source.size(), source.name(), &length));
-  std::vector<uint8_t> head(size_t(8 + length));
-  TALUS_TRY(source.read(0, head.data(), head.size()));
-  *digest = crc32c(0, head.data(), head.size());
-  return safetensors::parse(head, source.size(), source.name(), out, limits);
+  out->resize(size_t(8 + length));
+  return source.read(0, out->data(), out->size());
 }
 
 // All but the digest, in the order of the file: empty tensors ahead of the one that starts there.
@@ -102,10 +99,12 @@ Status Catalogue::add_file(Source& source, const ShardRecord* expected, Header* 
     return damaged(source, text("%llu bytes, the index says %llu",
                                 static_cast<unsigned long long>(source.size()),
                                 static_cast<unsigned long long>(expected->size)));
-  uint32_t head_digest = 0;
-  TALUS_TRY(read_header(source, header, &head_digest));
+  std::vector<uint8_t> head;
+  TALUS_TRY(read_head(source, &head));
+  const uint32_t head_digest = crc32c(0, head.data(), head.size());
   if (expected && head_digest != expected->header_crc32c)
     return damaged(source, "the digest of the header is not the one in the index");
+  TALUS_TRY(safetensors::parse(head, source.size(), source.name(), header));
   std::vector<uint32_t> digests;
   TALUS_TRY(read_digests(source, *header, &digests));
   if (!digests.empty() && digests[0] != head_digest)

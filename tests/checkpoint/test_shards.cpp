@@ -169,10 +169,10 @@ std::string make_index(const Folder& folder, const std::vector<uint64_t>& cuts) 
     }
     weight_map[key] = file;
     json pieces;
-    pieces[key] = {{"param", "w"},
+    pieces[key] = {{"parameter", "w"},
                    {"slot", "momentum_buffer"},
-                   {"first", cuts[i]},
-                   {"count", cuts[i + 1] - cuts[i]}};
+                   {"first", std::to_string(cuts[i])},
+                   {"count", std::to_string(cuts[i + 1] - cuts[i])}};
     files[file] = {
         {"size", std::to_string(bytes.size())}, {"header_crc32c", ~crc}, {"pieces", pieces}};
   }
@@ -243,8 +243,8 @@ TEST_CASE("shards: pieces that leave a gap, overlap or end early are refused") {
     CHECK(talus_load(model.get(), path.c_str(), nullptr, nullptr) == TALUS_E_FORMAT);
     CHECK_THAT(talus_last_error(), ContainsSubstring(text));
   };
-  refuse("\"first\": 4", "\"first\": 5", "gap or overlap");
-  refuse("\"first\": 4", "\"first\": 3", "gap or overlap");
-  refuse("\"count\": 6", "\"count\": 5", "another count");
+  refuse("\"first\": \"4\"", "\"first\": \"5\"", "gap or overlap");
+  refuse("\"first\": \"4\"", "\"first\": \"3\"", "gap or overlap");
+  refuse("\"count\": \"6\"", "\"count\": \"5\"", "another count");
   refuse("[10]", "[11]", "expected 11");
 }
