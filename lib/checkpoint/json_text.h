@@ -11,12 +11,14 @@ namespace talus {
 inline constexpr int kJsonDepth = 8;
 
 // A whole document. TALUS_E_FORMAT naming `where` (file and key) and the byte of the text: no valid
-// JSON or UTF-8, a NUL, two equal keys of one object, deeper than kJsonDepth, anything behind the end.
+// JSON or UTF-8, a NUL, two equal keys of one object, deeper than kJsonDepth, anything behind the
+// end.
 // Json: nlohmann::json, or nlohmann::ordered_json, which keeps the order of the text.
 template <class Json>
 Status parse_json(std::string_view text, const std::string& where, Json* out);
 
-// The text of a document that we made: no white space, UTF-8 as it is, doubles in their shortest form.
+// The text of a document that we made: no white space, UTF-8 as it is, doubles in their shortest
+// form.
 template <class Json>
 std::string write_json(const Json& from);
 
