@@ -62,16 +62,16 @@ def check_full(folder):
     """every optimizer of torch goes out and back and takes the next step bit for bit"""
     for name, options in torch_cases.CASES:
         was, now = run_case(folder, name, options, "torch")
-        assert was["param_groups"] == now["param_groups"], (was["param_groups"], now["param_groups"])
+        assert was["param_groups"] == now["param_groups"], (was, now)
         assert was["state"].keys() == now["state"].keys()
         for key, slots in was["state"].items():
-            same = {slot: torch.equal(torch.as_tensor(value), torch.as_tensor(now["state"][key][slot]))
-                    for slot, value in slots.items() if value is not None}
-            assert all(same.values()), f"{torch_cases.title(name, options)} {key}: {same}"
+            wrong = [slot for slot, value in slots.items() if value is not None and not torch.equal(
+                torch.as_tensor(value), torch.as_tensor(now["state"][key][slot]))]
+            assert not wrong, f"{torch_cases.title(name, options)} {key}: {wrong}"
 
 
 def check_flat(folder):
-    """the flat form loads by name through torch.distributed.checkpoint, and the next step is the same"""
+    """the flat form loads by name through torch.distributed.checkpoint and goes on the same"""
     for name, options in torch_cases.CASES:
         run_case(folder, name, options, "flat")
         run_case(folder, name, options, "flat", named=False, extra=names_of(folder, name))
@@ -124,7 +124,7 @@ def keys(path):
 
 
 def check_names(folder):
-    """names come from the file, from --names or from shapes, and each way gives the same checkpoint"""
+    """names come from the file, --names or shapes, and each way gives the same checkpoint"""
     out = folder / "out.safetensors"
     convert(saved(folder, named=True), out)
     from_file = out.read_bytes()
@@ -146,8 +146,8 @@ def check_strings(folder):
     optimizer = torch_cases.make("AdamW", model, {}, named=False)
     torch_cases.train(model, optimizer, [1])
     torch.save(get_optimizer_state_dict(model, optimizer), folder / "in.pt")
-    convert(folder / "in.pt", folder / "out.safetensors")
-    assert {f"state.{name}.exp_avg" for name in torch_cases.SHAPES} < keys(folder / "out.safetensors")
+    convert(folder / "in.pt", folder / "out")
+    assert {f"state.{name}.exp_avg" for name in torch_cases.SHAPES} < keys(folder / "out")
 
 
 def check_name_refusals(folder):
@@ -240,8 +240,7 @@ def check_foreign(folder):
     optimizer = torch_cases.make("SGD", torch_cases.Model(torch_cases.SHAPES), {"lr": 1})
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)
     for content, text in ((scheduler.state_dict(), "scheduler"),
-                          (torch.amp.GradScaler("cpu").state_dict() or
-                           {"scale": 1.0, "growth_factor": 2.0, "_growth_tracker": 0}, "GradScaler"),
+                          (torch.amp.GradScaler("cpu").state_dict(), "GradScaler"),
                           (torch_cases.Model(torch_cases.SHAPES).state_dict(), "'stem.weight'"),
                           ([1], "list"), ({"state": 1, "param_groups": []}, "no dict"),
                           ({"state": {}, "param_groups": [{}]}, "no dict with a list"),
@@ -415,7 +414,7 @@ def equal(left, right):
 
 
 def compare_readers(path, algorithm):
-    """Dtype, shape and bytes as the second reader sees them, and as the safetensors package does."""
+    """Shape and bytes as the second reader sees them, and as the safetensors package does."""
     import safetensors
     tensors, metadata = read_safetensors.read(path)
     assert algorithm is None or f'"algorithm":"{algorithm}"' in \
