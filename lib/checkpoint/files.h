@@ -8,18 +8,21 @@
 
 namespace talus {
 
-// The whole file is read with pread, never mapped. TALUS_E_IO: it cannot be opened, is no regular file
-// (a symbolic link is followed unless `links` is false), ends early.
+// Reads with pread, never mapped: a file that someone else cuts is then an error and no signal.
+// TALUS_E_IO: it cannot be opened, is no regular file (a symbolic link is followed unless `links`
+// is false), ends early.
 Status open_source(const std::string& path, bool links, std::unique_ptr<Source>* out);
 
 // A file beside `path` until it is committed: written, fsynced, closed, renamed over `path`, the
-// folder fsynced. Whatever fails before the rename leaves `path` as it was and no file behind. A failure
-// behind it says that the file is there but not known to be durable. Space is asked for at begin. Takes
-// the mode of an old file. Left-overs of killed processes for the same name are removed if they are
-// older than a day.
+// folder fsynced. Whatever fails before the rename leaves `path` as it was, and no file behind once
+// the sink is gone. A failure behind it says that the file is there but not known to be durable.
+// Space is asked for at begin. Takes the mode of an old file; a symbolic link is replaced, not
+// followed; what is neither is not replaced. Left-overs of killed processes for the same name are
+// removed if they are older than a day.
 Status create_sink(const std::string& path, std::unique_ptr<Sink>* out);
 
-// As above, under a new name that must not exist: a shard.
+// As above, under a name that must not exist: a shard. Looked for here and before the rename;
+// between these two the name is guarded by the random number in it alone.
 Status create_new_sink(const std::string& path, std::unique_ptr<Sink>* out);
 
 // 16 hex digits that nobody has drawn before.
