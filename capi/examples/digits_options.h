@@ -60,7 +60,7 @@ static void print_help(void) {
       "  --threads N        most threads of a step, 0: all; never changes a result\n"
       "  --data FILE        lines of 64 pixels of 0 to 16 and the digit\n"
       "  --log FILE         CSV: epoch,train_loss,validation_loss,validation_accuracy;\n"
-      "                     --resume continues it, without a header\n"
+      "                     --resume continues it, or writes the rest without a header\n"
       "  --parameters FILE  the parameters at the end, raw f32\n"
       "  --save FILE        a checkpoint at the end: .safetensors, or .safetensors.index.json\n"
       "  --resume FILE      goes on where such a checkpoint was made, with the same options\n"

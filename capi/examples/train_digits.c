@@ -4,8 +4,8 @@
  *
  * The network and its gradients (perceptron.h) are the program's own affair; talus sees pointers,
  * dtypes and names. For the use of the library read create_optimizer, train_epoch and train, and
- * for checkpoints digits_checkpoint.h: a run that was stopped and resumed gives the bits of one that
- * was not, also when it stopped inside an epoch.
+ * for checkpoints digits_checkpoint.h: a run that is stopped, also inside an epoch, and resumed
+ * gives the bits of one that is not.
  * Nothing here knows what algorithms and hyperparameters there are, so a new one runs at once.
  *
  * Fixed before any tuning: the split into three thirds by kSplitSeed, whatever --seed is; the
@@ -256,12 +256,18 @@ static void show_progress(long long epoch, long long epochs, Score validation) {
           accuracy_of(validation), epoch == epochs ? "\n" : "");
 }
 
-/* Leaves the lines of the epochs before this one: a checkpoint may be older than the log. */
+static const char *const kLogHeader = "epoch,train_loss,validation_loss,validation_accuracy\n";
+
+/* Leaves what a log from the first epoch on says of epochs before this one, for the checkpoint may
+ * be older than the log; and nothing of one without its header, which is of another resumption.
+ */
 static void cut_log(FILE *log, const char *path, long long epoch) {
   char line[128];
   long end = 0;
-  while (fgets(line, sizeof line, log) != NULL && strtoll(line, NULL, 10) <= epoch)
-    end = ftell(log);
+  if (fgets(line, sizeof line, log) != NULL && strcmp(line, kLogHeader) == 0) {
+    do end = ftell(log);
+    while (fgets(line, sizeof line, log) != NULL && strtoll(line, NULL, 10) <= epoch);
+  }
   if (fseek(log, end, SEEK_SET) != 0 || ftruncate(fileno(log), end) != 0)
     fail("cannot be continued", path);
 }
@@ -273,7 +279,7 @@ static FILE *open_log(const Run *run) {
   if (log || path == NULL) return log;
   log = fopen(path, "w");
   if (log == NULL) fail("cannot be written", path);
-  if (!run->options.resume) fprintf(log, "epoch,train_loss,validation_loss,validation_accuracy\n");
+  if (!run->options.resume) fputs(kLogHeader, log);
   return log;
 }
 
