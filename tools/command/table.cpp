@@ -13,6 +13,7 @@ namespace command {
 namespace {
 
 constexpr size_t kGap = 2;
+constexpr std::string_view kCut = "...";
 constexpr size_t kLeastName = 20;  // characters of a name that still tell one from another
 constexpr size_t kNarrowest = 20;  // a last column narrower than this would be a list of words
 
@@ -58,6 +59,21 @@ std::vector<size_t> column_widths(const std::vector<std::vector<std::string>>& r
   return widths;
 }
 
+size_t sum_behind_first(const std::vector<size_t>& widths) {
+  size_t sum = 0;
+  for (size_t i = 1; i < widths.size(); ++i) sum += kGap + widths[i];
+  return sum;
+}
+
+// Takes from the widest column but the first until all but the first have room.
+void narrow(std::vector<size_t>* widths, size_t width) {
+  while (sum_behind_first(*widths) > width) {
+    size_t& widest = *std::max_element(widths->begin() + 1, widths->end());
+    if (widest <= 1) return;
+    --widest;
+  }
+}
+
 }  // namespace
 
 std::string format_table(const std::vector<std::vector<std::string>>& rows, size_t width) {
@@ -99,8 +115,12 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+std::string cut_end(std::string_view text, size_t width) {
+  if (length_of(text) <= width || width <= kCut.size()) return cut_middle(text, width);
+  return std::string(text.substr(0, byte_of(text, width - kCut.size()))).append(kCut);
+}
+
 std::string cut_middle(std::string_view text, size_t width) {
-  constexpr std::string_view kCut = "...";
   const size_t length = length_of(text);
   if (length <= width) return std::string(text);
   if (width <= kCut.size()) return std::string(text.substr(0, byte_of(text, width)));
@@ -116,18 +136,18 @@ std::string fit_table(const std::vector<std::vector<std::string>>& rows, size_t 
     if (widths.size() < row.size()) widths.resize(row.size());
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], length_of(row[i]));
   }
-  size_t others = 0;
-  for (size_t i = 1; i < widths.size(); ++i) others += kGap + widths[i];
+  const size_t others = sum_behind_first(widths);
   const bool own_line = others + std::min(widths.at(0), kLeastName) > width;
+  if (own_line) narrow(&widths, width);
   const size_t name = own_line ? 0 : std::min(widths[0], width - others);
   std::string text;
   for (const auto& row : rows) {
     std::string line = padded(cut_middle(row[0], own_line ? width : name), name);
     if (own_line) text += std::exchange(line, "") + "\n";
     for (size_t i = 1; i < row.size(); ++i)
-      line += std::string(kGap, ' ') + padded(row[i], widths[i]);
+      line += std::string(kGap, ' ') + padded(cut_middle(row[i], widths[i]), widths[i]);
     line.erase(line.find_last_not_of(' ') + 1);
-    text += cut_middle(line, width) + "\n";
+    text += line + "\n";
   }
   return text;
 }

@@ -20,6 +20,8 @@ size_t terminal_width();
 std::string printable(std::string_view text);
 // Leaves out the middle of what is longer than `width` characters.
 std::string cut_middle(std::string_view text, size_t width);
+// Leaves out the end of it.
+std::string cut_end(std::string_view text, size_t width);
 
 // Every row one line of at most `width`: names in the first column are cut in the middle, and where
 // that would leave too little of them they take a line of their own.
