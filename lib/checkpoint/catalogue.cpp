@@ -1,7 +1,7 @@
 #include "lib/checkpoint/catalogue.h"
 
 #include <algorithm>
-#include <cstring>
+#include <set>
 
 #include "lib/checkpoint/crc32c.h"
 #include "lib/checkpoint/files.h"
@@ -18,18 +18,15 @@ using Named = std::pair<const std::string, Tensor>;
 constexpr uint64_t kMostIndexBytes = 100'000'000;
 constexpr const char* kVersionKey = "talus.version";
 
-Status read_header(Source& source, Header* out, uint32_t* digest) {
-  const safetensors::Limits limits;
+Status read_head(Source& source, std::vector<uint8_t>* out) {
   uint8_t first[8] = {};
   const uint64_t start = std::min<uint64_t>(sizeof first, source.size());
   TALUS_TRY(source.read(0, first, start));
   uint64_t length = 0;
   TALUS_TRY(
       safetensors::header_length({first, size_t(start)}, source.size(), source.name(), &length));
-  std::vector<uint8_t> head(size_t(8 + length));
-  TALUS_TRY(source.read(0, head.data(), head.size()));
-  *digest = crc32c(0, head.data(), head.size());
-  return safetensors::parse(head, source.size(), source.name(), out, limits);
+  out->resize(size_t(8 + length));
+  return source.read(0, out->data(), out->size());
 }
 
 // All but the digest, in the order of the file: empty tensors ahead of the one that starts there.
@@ -59,22 +56,25 @@ Status Catalogue::open(Source& source, Catalogue* out) {
   Header header;
   TALUS_TRY(out->add_file(source, nullptr, &header));
   TALUS_TRY(read_manifest(header.metadata, source.name(), &out->manifest_));
-  return {};
+  return out->check_listed();
 }
 
 Status Catalogue::open(const std::string& path, Catalogue* out) {
   if (is_index(path)) return out->open_index(path);
   Header header;
   TALUS_TRY(out->open_file(path, &header));
-  return read_manifest(header.metadata, path, &out->manifest_);
+  TALUS_TRY(read_manifest(header.metadata, path, &out->manifest_));
+  return out->check_listed();
 }
 
 Status Catalogue::open_any(const std::string& path, Catalogue* out) {
   if (is_index(path)) return out->open_index(path);
   Header header;
   TALUS_TRY(out->open_file(path, &header));
-  if (header.metadata.contains(kVersionKey))
-    return read_manifest(header.metadata, path, &out->manifest_);
+  if (header.metadata.contains(kVersionKey)) {
+    TALUS_TRY(read_manifest(header.metadata, path, &out->manifest_));
+    return out->check_listed();
+  }
   out->manifest_.version = 0;
   out->manifest_.notes = std::move(header.metadata);
   return {};
@@ -112,7 +112,8 @@ Status Catalogue::open_index(const std::string& path) {
       return failure(TALUS_E_FORMAT, "%s: tensor %s is not in %s", path.c_str(),
                      quoted(key).c_str(), quoted(file).c_str());
   }
-  return join_pieces();
+  TALUS_TRY(join_pieces());
+  return check_listed();
 }
 
 Status Catalogue::add_file(Source& source, const ShardRecord* expected, Header* header) {
@@ -120,10 +121,12 @@ Status Catalogue::add_file(Source& source, const ShardRecord* expected, Header* 
     return damaged(source, text("%llu bytes, the index says %llu",
                                 static_cast<unsigned long long>(source.size()),
                                 static_cast<unsigned long long>(expected->size)));
-  uint32_t head_digest = 0;
-  TALUS_TRY(read_header(source, header, &head_digest));
+  std::vector<uint8_t> head;
+  TALUS_TRY(read_head(source, &head));
+  const uint32_t head_digest = crc32c(0, head.data(), head.size());
   if (expected && head_digest != expected->header_crc32c)
     return damaged(source, "the digest of the header is not the one in the index");
+  TALUS_TRY(safetensors::parse(head, source.size(), source.name(), header));
   std::vector<uint32_t> digests;
   TALUS_TRY(read_digests(source, *header, &digests));
   if (!digests.empty() && digests[0] != head_digest)
@@ -205,6 +208,21 @@ Status Catalogue::join_pieces() {
                      name_.c_str(), quoted(key).c_str(), static_cast<unsigned long long>(end),
                      static_cast<unsigned long long>(count));
   }
+  return {};
+}
+
+// A tensor that the manifest does not account for: a key that has been changed, or a feature that the
+// writer should have required.
+Status Catalogue::check_listed() const {
+  std::set<std::string> known;
+  for (const ParamRecord& p : manifest_.params) {
+    known.insert({state_key(p.name, kStepSlot), p.name});
+    for (const std::string& slot : p.slots) known.insert(state_key(p.name, slot));
+  }
+  for (const auto& [key, stored] : tensors_)
+    if (!known.contains(key))
+      return failure(TALUS_E_FORMAT, "%s: tensor %s is not of any parameter in \"talus.params\"",
+                     name_.c_str(), quoted(key).c_str());
   return {};
 }
 

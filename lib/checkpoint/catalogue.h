@@ -56,6 +56,7 @@ class Catalogue {
   Status open_index(const std::string& path);
   Status open_file(const std::string& path, safetensors::Header* header);
   Status join_pieces();
+  Status check_listed() const;
 
   std::string name_;
   std::vector<std::unique_ptr<Source>> owned_;

@@ -24,6 +24,7 @@ struct Command {
 };
 
 Command add_bench(CLI::App& app);
+Command add_bench_checkpoint(CLI::App& app);
 Command add_diff(CLI::App& app);
 Command add_info(CLI::App& app);
 Command add_inspect(CLI::App& app);
