@@ -156,6 +156,7 @@ def flat_state_dict(checkpoint, upstream, groups):
     if upstream.library != "torch":
         raise Refusal(f"--to flat is for optimizers of torch.optim, {upstream.name} is apex's")
     flat = {}
+    tell_fixed(checkpoint, upstream)
     for group, params in zip(checkpoint.groups, groups):
         values = group_values(group, upstream)
         # An optimizer with a scheduler, or made from named parameters, asks for these too.
@@ -167,6 +168,15 @@ def flat_state_dict(checkpoint, upstream, groups):
             for name, value in values.items():
                 flat[f"param_groups.{param.name}.{name}"] = value
     return flat
+
+
+def tell_fixed(checkpoint, upstream):
+    """PyTorch asks a flat file only for the slots that the optimizer has already."""
+    for slot in RULES[upstream.algorithm].slots:
+        values = {group.hyper[slot.needs] for group in checkpoint.groups if slot.needs} - {0}
+        if values:
+            note(f"make the optimizer with {slot.needs}={max(values):g} or so, not 0: else PyTorch "
+                 f"leaves {slot.name} out of what it loads, and says nothing")
 
 
 def refuse_cold_dampening(param, hyper):
