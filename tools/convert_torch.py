@@ -79,6 +79,8 @@ def convert(arguments):
         content = to_torch.convert(checkpoint, left, arguments)
         safetensors_file.replace_whole(arguments.target, lambda file: file.write(content))
         return
+    if arguments.source.endswith(".index.json"):
+        raise Refusal(f"{arguments.source}: a checkpoint of several files; save one .safetensors file")
     if arguments.to:
         raise Refusal(f"--to {arguments.to}: {arguments.source} is PyTorch's already")
     checkpoint = from_torch.convert(arguments.source, arguments)

@@ -270,7 +270,10 @@ def make_param(source, place, name, shape, dtype):
         value = slots[slot.name]
         # 16 bits widen exactly, and f32 is what talus keeps behind them.
         kept = torch.float64 if slot.scalar or value.dtype == torch.float64 else torch.float32
-        param.slots[slot.name] = value.to(kept).reshape(() if slot.scalar else shape)
+        value = value.to(kept)
+        param.slots[slot.name] = (value.reshape(shape) if not slot.scalar else
+                                  value.reshape(-1)[:param.scalar_count()].reshape(
+                                      param.scalar_shape()))
     return param
 
 

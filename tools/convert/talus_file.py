@@ -23,7 +23,14 @@ class Param:
     shape: tuple
     group: int
     step: int = 0
-    slots: dict = field(default_factory=dict)  # name -> Entry-like: what the caller's tensors are
+    slots: dict = field(default_factory=dict)  # name -> the caller's tensor
+
+    def scalar_shape(self):
+        """Of a slot with one value: a parameter without elements has none."""
+        return (0,) if 0 in self.shape else ()
+
+    def scalar_count(self):
+        return 0 if 0 in self.shape else 1
 
 
 @dataclass
@@ -73,13 +80,13 @@ def metadata_of(checkpoint):
     most = max((param.step for param in checkpoint.params), default=0)
     params = [{"name": param.name, "dtype": param.dtype, "shape": list(param.shape),
                "group": param.group, "slots": list(param.slots)} for param in checkpoint.params]
-    groups = [{"algorithm": group.algorithm, "mode": "train",
-               "hyper": {name: number(value) for name, value in group.hyper.items()}}
-              for group in checkpoint.groups]
+    groups = [{"algorithm": group.algorithm,
+               "hyper": {name: number(value) for name, value in group.hyper.items()},
+               "mode": "train"} for group in checkpoint.groups]
     counts = {"applied": str(most), "called": str(most), "skipped": "0", "clock": "0"}
-    return {"format": "pt", "talus.version": VERSION, "talus.writer": WRITER,
-            "talus.params": compact(params), "talus.groups": compact(groups),
-            "talus.counts": compact(counts)}
+    return {"format": "pt", "talus.version": VERSION, "talus.requires": "",
+            "talus.writer": WRITER, "talus.settings": "{}", "talus.params": compact(params),
+            "talus.groups": compact(groups), "talus.counts": compact(counts)}
 
 
 def compact(value):
@@ -160,7 +167,7 @@ def read_param(path, header, record, groups, from_bytes):
     if param.step == 0:
         return param  # what there is of state has no meaning yet
     for slot in RULES[groups[group].algorithm].slots_of(groups[group].hyper):
-        wanted = () if slot.scalar else param.shape
+        wanted = param.scalar_shape() if slot.scalar else param.shape
         data = slot_data(path, header, param, slot.name, ("F64", "F32", "BF16", "F16"), wanted)
         tensor = header.tensors[key_of(name, slot.name)]
         param.slots[slot.name] = from_bytes(data, tensor.dtype, tensor.shape, key_of(name, slot.name))

@@ -82,7 +82,7 @@ def state_of(param, hyper, upstream, cold):
         if slot.scalar and upstream.library == "apex":
             continue  # in its group
         value = param.slots.get(slot.name)
-        if value is None:
+        if value is None or slot.scalar and value.numel() == 0:
             value = torch.full(() if slot.scalar else param.shape,
                                hyper.get(slot.initial, slot.initial), dtype=cold_dtype(param))
         state[slot.name] = value.to(scalar_type) if slot.scalar else value
