@@ -11,7 +11,7 @@ import pickle
 import sys
 
 import converting
-from converting import convert, refuse
+from converting import convert, refuse, write_model
 import read_safetensors
 
 FIXED = {"momentum", "amsgrad", "centered"}
@@ -100,16 +100,6 @@ def names_of(folder, name):
 
 def model_of(folder, name):
     return ["--model", write_model(folder / "model.safetensors", torch_cases.shapes_of(name))]
-
-
-def write_model(path, shapes, dtype="F32"):
-    from convert import safetensors_file
-    entries = [safetensors_file.Entry(name, dtype, shape, bytes(safetensors_file.byte_count(dtype, shape)))
-               for name, shape in shapes.items()]
-    head, order = safetensors_file.lay_out(entries, {})
-    safetensors_file.replace_whole(path, lambda file: [
-        file.write(part) for part in [head, *(entry.data for entry in order)]])
-    return path
 
 
 def saved(folder, name="AdamW", shapes=None, named=False, edit=None, dtype=None, **options):

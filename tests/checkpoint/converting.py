@@ -64,6 +64,18 @@ def refuse(wanted, source, target, *arguments):
     assert not left, f"left behind: {left}"
 
 
+def write_model(path, shapes, dtype="F32"):
+    """Parameters of zeros, as safetensors."""
+    from convert import safetensors_file
+    count = safetensors_file.byte_count
+    entries = [safetensors_file.Entry(name, dtype, shape, bytes(count(dtype, shape)))
+               for name, shape in shapes.items()]
+    head, order = safetensors_file.lay_out(entries, {})
+    safetensors_file.replace_whole(path, lambda file: [
+        file.write(part) for part in [head, *(entry.data for entry in order)]])
+    return path
+
+
 def run_checks(checks):
     """Each check takes a folder of its own; its docstring is its name."""
     failed = 0
