@@ -4,11 +4,11 @@
     convert_torch.py state.safetensors optimizer.pt                # for load_state_dict
     convert_torch.py state.safetensors flat.pt --to flat           # for set_optimizer_state_dict
 
-The direction follows from what IN is. A state_dict of PyTorch numbers its parameters: their names are
-its own (`param_names`), those of --names FILE, one a line in the optimizer's order, or follow from the
-shapes in --model FILE.safetensors where none is in doubt. It never names its class, either; one that
-fits alone is taken, else --algorithm must tell. IN is read with torch.load(weights_only=True): nothing
-in it is run.
+The direction follows from what IN is. A state_dict of PyTorch numbers its parameters: their names
+are its own (`param_names`), those of --names FILE, one a line in the optimizer's order, or follow
+from the shapes in --model FILE.safetensors where none is in doubt. It never names its class; one
+that fits alone is taken, else --algorithm must tell. IN is read with torch.load(weights_only=True):
+no code in it is run.
 
 Needs PyTorch >= 2.6 and nothing else:
 
@@ -53,7 +53,7 @@ def read_arguments(arguments):
     parser.add_argument("source", metavar="IN")
     parser.add_argument("target", metavar="OUT")
     parser.add_argument("--algorithm", metavar="NAME", help="the class: " + ", ".join(CLASSES))
-    parser.add_argument("--names", metavar="FILE", help="names, one a line, in the optimizer's order")
+    parser.add_argument("--names", metavar="FILE", help="names, one a line, in its order")
     to_ours = parser.add_argument_group("from PyTorch")
     to_ours.add_argument("--model", metavar="FILE", help="its parameters, as safetensors")
     to_ours.add_argument("--param-dtype", metavar="DTYPE", choices=list(tensors.DTYPES),
@@ -80,7 +80,7 @@ def convert(arguments):
         safetensors_file.replace_whole(arguments.target, lambda file: file.write(content))
         return
     if arguments.source.endswith(".index.json"):
-        raise Refusal(f"{arguments.source}: a checkpoint of several files; save one .safetensors file")
+        raise Refusal(f"{arguments.source}: a checkpoint of several files; save one file")
     if arguments.to:
         raise Refusal(f"--to {arguments.to}: {arguments.source} is PyTorch's already")
     checkpoint = from_torch.convert(arguments.source, arguments)

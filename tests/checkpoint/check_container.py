@@ -1,4 +1,4 @@
-"""Holds tools/convert/safetensors_file.py and its checksum to the format, with the standard library."""
+"""Holds tools/convert/safetensors_file.py and its checksum to the format; needs no package."""
 import json
 import os
 import random
@@ -45,7 +45,7 @@ def taken(folder, content):
 
 
 def check_round_trip(folder):
-    """what is written reads back the same here and in the second reader, whatever dtype and shape"""
+    """what is written reads back the same here and in the second reader, whatever dtype or shape"""
     seed = random.Random(5)
     entries, path = [], folder / "x.safetensors"
     for number, (dtype, width) in enumerate(safetensors_file.DTYPE_BYTES.items()):
@@ -147,7 +147,8 @@ def check_legal(folder):
     """an empty file, white space, rank 0, tensors without elements and of equal places are taken"""
     assert taken(folder, container("{}")).tensors == {}
     assert taken(folder, container(" \n\t{} \r\n")).data_begin == 8 + 8
-    header = taken(folder, container({"z": tensor(0, 0), "a": tensor(0, 1, []), "m": tensor(1, 1)}, b"x"))
+    entries = {"z": tensor(0, 0), "a": tensor(0, 1, []), "m": tensor(1, 1)}
+    header = taken(folder, container(entries, b"x"))
     assert header.tensors["a"].shape == () and len(header.tensors) == 3
     taken(folder, container({"n" * 4096: EMPTY}))
 
@@ -187,10 +188,12 @@ def check_sum(folder):
     assert crc32c.crc32c(b"") == 0 and crc32c.crc32c(b"123456789") == 0xE3069283
     assert crc32c.crc32c(bytes(32)) == 0x8A9136AA and crc32c.crc32c(b"\xff" * 32) == 0x62A8AB43
     seed = random.Random(1)
-    for count in (0, 1, crc32c.WORTH_LANES - 1, crc32c.WORTH_LANES, crc32c.WORTH_LANES + 1, 200_003):
+    edge = crc32c.WORTH_LANES
+    for count in (0, 1, edge - 1, edge, edge + 1, 200_003):
         data = seed.randbytes(count)
         plain = crc32c.update(0xFFFFFFFF, data) ^ 0xFFFFFFFF
-        assert crc32c.crc32c(data) == plain, f"{count} bytes: {crc32c.crc32c(data):08x}, {plain:08x}"
+        found = crc32c.crc32c(data)
+        assert found == plain, f"{count} bytes: {found:08x}, expected {plain:08x}"
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     read_safetensors.py FILE [--json]
 
-Bytes 0 to 7: length N of the header, unsigned, little-endian. N bytes of JSON: name -> dtype, shape and
-data_offsets, which count from byte 8 + N; __metadata__ is text. Imports nothing of this project.
+Bytes 0 to 7: length N of the header, unsigned, little-endian. N bytes of JSON: name -> dtype, shape
+and data_offsets, which count from byte 8 + N; __metadata__ is text. Nothing here is the project's.
 """
 import json
 import sys

@@ -1,6 +1,8 @@
 """Small trainings with each optimizer of torch.optim, with gradients from a seed."""
 import torch
 
+import read_safetensors
+
 SHAPES = {"stem.weight": (4, 3), "stem.bias": (4,), "head.weight": (2, 4), "head.bias": (2,)}
 # Class, its options; every option that decides over state is there both ways.
 CASES = [
@@ -19,6 +21,7 @@ CASES = [
     ("NAdam", dict(momentum_decay=.01, decoupled_weight_decay=True, weight_decay=.1)),
     ("RAdam", dict(betas=(.8, .9), weight_decay=.1)),
     ("ASGD", dict(lambd=.1, alpha=.6, t0=1.0, weight_decay=.1)),
+    ("ASGD", dict(t0=2.5, maximize=True)),
     ("Rprop", dict(etas=(.4, 1.3), step_sizes=(1e-5, .1))),
     ("SparseAdam", dict(betas=(.8, .9), eps=1e-6)),
 ]
@@ -91,3 +94,26 @@ def differences(model, other):
             if a != b:
                 found.append(f"{name}[{index}]: {a.hex()} {b.hex()}")
     return found
+
+
+def saved(folder, name="AdamW", shapes=None, named=False, edit=None, dtype=None, **options):
+    """The path of a state_dict after two steps."""
+    model = Model(shapes or SHAPES, dtype or torch.float32)
+    optimizer = make(name, model, {"lr": LR, **options}, named)
+    train(model, optimizer, [1, 2])
+    state_dict = optimizer.state_dict()
+    content = (edit(state_dict) if edit else None) or state_dict
+    torch.save(content, folder / "in.pt")
+    return folder / "in.pt"
+
+
+def names(folder, *lines):
+    """The path of a file with these lines."""
+    path = folder / "names.txt"
+    path.write_text("".join(line + "\n" for line in lines))
+    return path
+
+
+def keys(path):
+    """Names of a file's tensors."""
+    return set(read_safetensors.read(path)[0])

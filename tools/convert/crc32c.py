@@ -37,8 +37,8 @@ def update(register, data):
 
 def in_lanes(data):
     """The register after data, unlike update from a fixed start. A register is linear in start and
-    bytes, so that of a whole is that of its left half, moved over the right one, xor that of the right
-    half from 0."""
+    bytes, so that of a whole is that of its left half, moved over the right one, xor that of the
+    right half from 0."""
     width = len(data) // LANES
     lanes = data[:width * LANES].reshape(LANES, width)
     table = numpy.array(TABLE, numpy.uint32)

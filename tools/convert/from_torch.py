@@ -19,8 +19,8 @@ F32_STEPS = 1 << 24  # where a step count in f32 stands still
 
 
 def load(path):
-    """Tensors and plain containers alone: nothing in a pickle is run. Before 2.6 a crafted file could
-    run code all the same (CVE-2025-32434)."""
+    """Tensors and plain containers alone: nothing in a pickle is run. Before 2.6 a crafted file
+    could run code all the same (CVE-2025-32434)."""
     version = tuple(int(part) for part in torch.__version__.split(".")[:2])
     if version < (2, 6):
         raise Refusal(f"PyTorch {torch.__version__}: 2.6 or later is needed to read files safely")
@@ -33,8 +33,9 @@ def load(path):
                       f"running code from it: {reason}") from None
     except (RuntimeError, EOFError, ValueError, KeyError, IndexError, TypeError,
             AttributeError) as error:
+        reason = [*str(error).splitlines(), type(error).__name__][0]
         raise Refusal(f"{path}: neither a safetensors file nor one that PyTorch reads: "
-                      f"{str(error).splitlines()[0] if str(error) else type(error).__name__}") from None
+                      + reason) from None
 
 
 def find_state_dict(content, path):
@@ -53,7 +54,7 @@ def find_state_dict(content, path):
         if keys & content.keys():
             raise Refusal(f"{path}: is the state of {what}")
     if any(isinstance(key, str) and key.startswith("param_groups.") for key in content):
-        raise Refusal(f"{path}: is a flattened state_dict; save it without flatten_optimizer_state_dict")
+        raise Refusal(f"{path}: is flattened; save it without flatten_optimizer_state_dict")
     if not {"state", "param_groups"} <= content.keys():
         raise Refusal(f"{path}: no 'state' and 'param_groups', but {listing(content)}: not the "
                       "state_dict of an optimizer")
@@ -112,8 +113,9 @@ class Source:
     def check_decoupling(self, group, hyper, where):
         if self.upstream.name in ("Adam", "AdamW") and "decoupled_weight_decay" in group:
             if hyper["decoupled_weight_decay"] != (self.upstream.name == "AdamW"):
-                raise Refusal(f"{where}: decoupled_weight_decay is {group['decoupled_weight_decay']}"
-                              f", not what {self.upstream.name} writes")
+                raise Refusal(f"{where}: decoupled_weight_decay is "
+                              f"{group['decoupled_weight_decay']}, not what "
+                              f"{self.upstream.name} writes")
 
     def read_norms(self):
         """Of FusedNovoGrad: in each group a tensor for its f16 and one for its f32 parameters."""
@@ -128,7 +130,8 @@ class Source:
                         and self.state.get(key)]
                 count = 0 if values is None else values.numel()
                 if count != len(keys):
-                    raise Refusal(f"group {index}: {count} norms of {dtype}, {len(keys)} parameters")
+                    raise Refusal(f"group {index}: {count} norms of {dtype}, for {len(keys)} "
+                                  "parameters")
                 norms.update(zip(keys, [] if values is None else values.double().flatten()))
         return norms
 
@@ -148,7 +151,8 @@ class Source:
         if unknown := [name for name in slots if name not in known]:
             raise Refusal(f"{where}: {self.upstream.name} has no slot {unknown[0]!r}")
         if extra := [name for name in slots if name not in wanted]:
-            raise Refusal(f"{where}: slot {extra[0]!r}, but {known[extra[0]].needs} of its group is 0")
+            needs = known[extra[0]].needs
+            raise Refusal(f"{where}: slot {extra[0]!r}, but {needs} of its group is 0")
         if missing := [name for name in wanted if name not in slots]:
             raise Refusal(f"{where}: no slot {missing[0]!r}, which {self.upstream.name} has")
         if "step" in state and self.upstream.steps != "state":
@@ -207,8 +211,8 @@ def check_slot(value, is_scalar, where):
 
 
 def choose_class(state_dict, wanted, options):
-    """The class that the caller names, or the only one that fits. LARC must be named: it writes what
-    the optimizer in it writes."""
+    """The class that the caller names, or the only one that fits. LARC must be named: it writes
+    what the optimizer in it writes."""
     if wanted:
         name = find_class(wanted)
         if name is None:
@@ -301,8 +305,8 @@ def given_outside(upstream, given):
 def tell(source):
     for index, group in enumerate(source.groups):
         if "initial_lr" in group:
-            note(f"group {index}: the base of lr is initial_lr {source.hypers[index]['lr']}, not the "
-                 f"scheduled {scalar(group['lr'], 'lr')}")
+            note(f"group {index}: the base of lr is initial_lr {source.hypers[index]['lr']}, not "
+                 f"the scheduled {scalar(group['lr'], 'lr')}")
         if notes := sorted(SCHEDULER_NOTES & group.keys()):
             note(f"group {index}: left out, a scheduler's: {listing(notes)}")
     for name, value in source.outside.items():
@@ -310,6 +314,7 @@ def tell(source):
     if source.upstream.steps == "nowhere" and source.steps is None:
         note(f"{source.upstream.name} counts no steps: 1 for a parameter with state, 0 without "
              "(--steps N)")
-    widened = [key for group, key in source.keys if source.shape_of(group, key)[1] in ("F16", "BF16")]
+    widened = [key for group, key in source.keys
+               if source.shape_of(group, key)[1] in ("F16", "BF16")]
     if widened:
-        note(f"16-bit state of {len(widened)} parameters is widened to f32; the file has no masters")
+        note(f"16-bit state of {len(widened)} parameters is widened to f32; there are no masters")

@@ -79,7 +79,7 @@ def names_by_shape(places, model):
     taken = {}
     for index, place in enumerate(places):
         if place.shape is None:
-            raise Refusal(f"parameter {index} has no state that tells its shape: --names must name it")
+            raise Refusal(f"parameter {index} has no state that tells its shape: --names must tell")
         taken.setdefault(place.shape, []).append(index)
     for shape, indices in taken.items():
         names = by_shape.get(shape, [])

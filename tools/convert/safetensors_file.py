@@ -1,7 +1,7 @@
-"""The container of checkpoints, safetensors, with the standard library: read strictly, written whole.
+"""The container of checkpoints, safetensors: read strictly, written whole, by the standard library.
 
-Bytes 0 to 7 are the length N of the header, little-endian; then N bytes of JSON, then data, to which
-the offsets in the header count. Of optimizers this knows nothing.
+Bytes 0 to 7 are the length N of the header, little-endian; then N bytes of JSON, then data, from
+whose start the offsets in the header count. Of optimizers this knows nothing.
 """
 import json
 import os
@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from .refusal import Refusal
 
-DTYPE_BYTES = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2,
-               "BF16": 2, "U32": 4, "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8}
+DTYPE_BYTES = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2,
+               "F16": 2, "BF16": 2, "U32": 4, "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8}
 MAX_HEADER, MAX_TENSORS, MAX_METADATA = 100_000_000, 1 << 20, 1 << 16
 MAX_NAME, MAX_VALUE, MAX_RANK = 4096, 64 << 20, 16
 HEADER_ALIGNMENT = 64
@@ -66,7 +66,8 @@ def read_header_text(file, size):
         raise Refusal(f"{size} bytes, and a safetensors file has 8 at least")
     length, = struct.unpack("<Q", file.read(8))
     if length > min(MAX_HEADER, size - 8):
-        raise Refusal(f"byte 0: a header of {length} bytes, at most {min(MAX_HEADER, size - 8)} fit")
+        most = min(MAX_HEADER, size - 8)
+        raise Refusal(f"byte 0: a header of {length} bytes, at most {most} fit")
     text = file.read(length)
     if len(text) != length:
         raise Refusal("the file became shorter while it was read")

@@ -53,7 +53,8 @@ def write(path, checkpoint, entry, digest=True):
     """entry(key, tensor) makes an Entry of a slot's tensor."""
     entries = []
     for param in checkpoint.params:
-        entries.append(Entry(key_of(param.name, "step"), "I64", (), param.step.to_bytes(8, "little")))
+        step = param.step.to_bytes(8, "little")
+        entries.append(Entry(key_of(param.name, "step"), "I64", (), step))
         entries += [entry(key_of(param.name, slot), of) for slot, of in param.slots.items()]
     metadata = metadata_of(checkpoint)
     head, order = with_digest(entries, metadata) if digest else \
@@ -101,8 +102,8 @@ def number(value):
 
 
 def read(path, from_bytes):
-    """from_bytes(data, dtype, shape, where) makes the tensor of a slot. Also what was left behind: a
-    dict from the name of a kind of state to the number of parameters that had it."""
+    """from_bytes(data, dtype, shape, where) makes the tensor of a slot. Also what was left behind:
+    a dict from the name of a kind of state to the number of parameters that had it."""
     header = safetensors_file.read_header(path)
     check_version(path, header.metadata)
     groups = [read_group(path, index, item)
@@ -169,8 +170,9 @@ def read_param(path, header, record, groups, from_bytes):
     for slot in RULES[groups[group].algorithm].slots_of(groups[group].hyper):
         wanted = param.scalar_shape() if slot.scalar else param.shape
         data = slot_data(path, header, param, slot.name, ("F64", "F32", "BF16", "F16"), wanted)
-        tensor = header.tensors[key_of(name, slot.name)]
-        param.slots[slot.name] = from_bytes(data, tensor.dtype, tensor.shape, key_of(name, slot.name))
+        key = key_of(name, slot.name)
+        tensor = header.tensors[key]
+        param.slots[slot.name] = from_bytes(data, tensor.dtype, tensor.shape, key)
     return param
 
 

@@ -37,8 +37,8 @@ def check_hypers(checkpoint, upstream):
                           "--algorithm adam")
         for name, value in group.hyper.items():
             if name in upstream.outside and value != upstream.outside[name]:
-                note(f"group {index}: {upstream.name} must be made with {name}={value:g}, which its "
-                     "file does not hold")
+                note(f"group {index}: {upstream.name} must be made with {name}={value:g}, which "
+                     "its file does not hold")
             elif name not in told and value != implied.get(name, value):
                 raise Refusal(f"group {index}: {name} is {value:g}, {upstream.name} has only "
                               f"{implied[name]:g}")
@@ -180,10 +180,10 @@ def tell_fixed(checkpoint, upstream):
 
 
 def refuse_cold_dampening(param, hyper):
-    """PyTorch makes all buffers before it loads a flat file, and would dampen the first gradient."""
+    """PyTorch makes all buffers before it loads a flat file: the first gradient would be damped."""
     if param.step == 0 and hyper.get("momentum") and hyper.get("dampening"):
-        raise Refusal(f"parameter {param.name!r} has no steps: with dampening, --to flat would change "
-                      "its first one; --to torch does not")
+        raise Refusal(f"parameter {param.name!r} has no steps: with dampening, --to flat would "
+                      "change its first one; --to torch does not")
 
 
 def convert(checkpoint, left, arguments):
