@@ -15,7 +15,6 @@ using safetensors::Header;
 using safetensors::Tensor;
 using Named = std::pair<const std::string, Tensor>;
 
-constexpr uint64_t kMostIndexBytes = 100'000'000;
 constexpr const char* kVersionKey = "talus.version";
 
 Status read_head(Source& source, std::vector<uint8_t>* out) {
