@@ -43,7 +43,7 @@ uint64_t bits(double value) { return std::bit_cast<uint64_t>(value); }
 double through_text(double value) {
   ordered_json read;
   double out = std::nan("");
-  const Status status = parse_json(write_json(json{json_number(value)}), "file", &read);
+  const Status status = parse_json(write_json(json::array({json_number(value)})), "file", &read);
   REQUIRE(status.text() == "");
   REQUIRE(read_number(read.at(0), &out));
   return out;
