@@ -112,8 +112,8 @@ class Load {
   // fill writes what is meant for `live`, or for the copy where there is one.
   Status write(void* live, char* copy, uint64_t bytes, const Transfer::Fill& fill) {
     if (!copy) return transfer_.upload(live, bytes, fill);
-    for (uint64_t at = 0; at < bytes; at += Transfer::kPiece)
-      TALUS_TRY(fill(copy + at, at, std::min(Transfer::kPiece, bytes - at)));
+    for (uint64_t at = 0; at < bytes; at += Transfer::kHostPiece)
+      TALUS_TRY(fill(copy + at, at, std::min(Transfer::kHostPiece, bytes - at)));
     return {};
   }
 
@@ -182,8 +182,8 @@ class Load {
     const uint64_t size = uint64_t(size_of(r.wanted(model_.params[r.param])));
     for (const Part& part : r.from->parts) {
       uint32_t digest = 0;
-      for (uint64_t at = 0; at < part.count; at += Transfer::kPiece / size) {
-        const uint64_t n = std::min(Transfer::kPiece / size, part.count - at);
+      for (uint64_t at = 0; at < part.count; at += Transfer::kHostPiece / size) {
+        const uint64_t n = std::min(Transfer::kHostPiece / size, part.count - at);
         discard_.resize(size_t(n * size));
         TALUS_TRY(read_elements(r, part, at, n, discard_.data(), &digest));
         TALUS_TRY(check_master(r, part.first + at, n, discard_.data()));

@@ -5,8 +5,8 @@
 namespace talus {
 namespace {
 
-uint64_t piece_at(uint64_t offset, uint64_t bytes) {
-  return std::min(Transfer::kPiece, bytes - offset);
+uint64_t piece_at(uint64_t offset, uint64_t bytes, uint64_t most = Transfer::kPiece) {
+  return std::min(most, bytes - offset);
 }
 
 }  // namespace
@@ -36,8 +36,8 @@ Status Transfer::wait(int side) {
 Status Transfer::download(const void* from, uint64_t bytes, const Use& use) {
   const char* const at = static_cast<const char*>(from);
   if (optimizer_.on_cpu()) {
-    for (uint64_t offset = 0; offset < bytes; offset += kPiece)
-      TALUS_TRY(use(at + offset, offset, piece_at(offset, bytes)));
+    for (uint64_t offset = 0; offset < bytes; offset += kHostPiece)
+      TALUS_TRY(use(at + offset, offset, piece_at(offset, bytes, kHostPiece)));
     return {};
   }
   if (bytes == 0) return {};
@@ -60,8 +60,8 @@ Status Transfer::download(const void* from, uint64_t bytes, const Use& use) {
 Status Transfer::upload(void* to, uint64_t bytes, const Fill& fill) {
   char* const at = static_cast<char*>(to);
   if (optimizer_.on_cpu()) {
-    for (uint64_t offset = 0; offset < bytes; offset += kPiece)
-      TALUS_TRY(fill(at + offset, offset, piece_at(offset, bytes)));
+    for (uint64_t offset = 0; offset < bytes; offset += kHostPiece)
+      TALUS_TRY(fill(at + offset, offset, piece_at(offset, bytes, kHostPiece)));
     return {};
   }
   if (bytes == 0) return {};

@@ -10,7 +10,8 @@ namespace talus {
 
 class Transfer {
  public:
-  static constexpr uint64_t kPiece = uint64_t{8} << 20;  // most bytes at once
+  // Most bytes at once. On the CPU they stay in its cache from one use to the next.
+  static constexpr uint64_t kPiece = uint64_t{8} << 20, kHostPiece = uint64_t{1} << 20;
   using Use = std::function<Status(const void* bytes, uint64_t offset, uint64_t count)>;
   using Fill = std::function<Status(void* room, uint64_t offset, uint64_t count)>;
 
@@ -19,7 +20,7 @@ class Transfer {
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
 
-  // Gives use the bytes at `from`, in order, in pieces of at most kPiece.
+  // Gives use the bytes at `from`, in order, in pieces.
   Status download(const void* from, uint64_t bytes, const Use& use);
   // Has fill write the bytes for `to`, likewise. Those before a failure have arrived, or may have.
   Status upload(void* to, uint64_t bytes, const Fill& fill);

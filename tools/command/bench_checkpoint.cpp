@@ -71,6 +71,12 @@ class Descriptor {
   int number_;
 };
 
+// From the page cache; where that is the file itself (tmpfs), it stays.
+void drop_cached(const std::string& path) {
+  const Descriptor file(path, O_RDONLY);
+  (void)posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+}
+
 void write_plain(const std::string& path, const std::vector<char>& piece, uint64_t bytes) {
   const Descriptor file(path, O_WRONLY | O_CREAT | O_TRUNC);
   for (uint64_t done = 0; done < bytes;) {
@@ -81,14 +87,17 @@ void write_plain(const std::string& path, const std::vector<char>& piece, uint64
   if (fsync(file) != 0) give_up("fsync", path);
 }
 
-// Into memory as large as the state, in pieces.
-void read_plain(const std::string& path, std::vector<char>& room) {
+// Into memory that is as new as that of an optimizer which has not stepped, in pieces.
+void read_plain(const std::string& path, uint64_t bytes) {
+  const std::unique_ptr<char, decltype(&std::free)> room(
+      static_cast<char*>(std::aligned_alloc(4096, bytes)), &std::free);
+  if (!room) throw std::bad_alloc();
   const Descriptor file(path, O_RDONLY);
-  for (size_t at = 0; at < room.size();) {
-    const ssize_t n = read(file, room.data() + at, std::min(kPiece, room.size() - at));
+  for (uint64_t at = 0; at < bytes;) {
+    const ssize_t n = read(file, room.get() + at, std::min<uint64_t>(kPiece, bytes - at));
     if (n < 0) give_up("read", path);
     if (n == 0) break;
-    at += size_t(n);
+    at += uint64_t(n);
   }
 }
 
@@ -120,7 +129,6 @@ class Measurement {
         path_(fmt::format("{}/talus-bench-{}.safetensors", arguments.folder, getpid())),
         plain_path_(path_ + ".plain"),
         piece_(kPiece, 'x'),
-        room_(bytes_, 'y'),
         live_(bytes_) {
     live_.optimizer().step();
   }
@@ -132,7 +140,7 @@ class Measurement {
 
   std::vector<Row> run() {
     const auto write = [&] { write_plain(plain_path_, piece_, bytes_); };
-    const auto read = [&] { read_plain(path_, room_); };
+    const auto read = [&] { read_plain(path_, bytes_); };
     std::vector<Row> rows;
     rows.push_back(measure("save", write, [&] { live_.optimizer().save(path_); }));
     rows.push_back(measure("load, in place", read,
@@ -143,37 +151,48 @@ class Measurement {
   }
 
  private:
+  // The first sample warms up what the system allocates, and is not kept.
   Row measure(const std::string& what, const std::function<void()>& plain,
               const std::function<void()>& work) {
     Row row{what, {}, {}, {}, 0};
-    for (int i = 0; i < pairs_; ++i) {
-      const double before = seconds_of(plain);
+    for (int i = 0; i <= pairs_; ++i) {
+      const double before = timed(plain);
       const double base = memory_mib("VmRSS");
       reset_peak();
-      const double own = seconds_of(work);
-      row.extra_mib = std::max(row.extra_mib, memory_mib("VmHWM") - base);
-      keep(row, own, (before + seconds_of(plain)) / 2);
+      const double own = timed(work);
+      const double extra = memory_mib("VmHWM") - base;
+      const double after = timed(plain);
+      if (i > 0) keep(row, own, (before + after) / 2, extra);
     }
     return row;
   }
 
   // Its state is new memory: what it takes beyond that is extra.
   Row measure_fresh(const std::function<void()>& plain) {
+    std::unique_ptr<Subject> fresh;
+    const auto load = [&] { fresh->optimizer().load(path_); };
     Row row{"load, fresh", {}, {}, {}, 0};
-    for (int i = 0; i < pairs_; ++i) {
-      Subject fresh(bytes_);
-      fresh.optimizer().prepare();
-      const double before = seconds_of(plain);
+    for (int i = 0; i <= pairs_; ++i) {
+      fresh = std::make_unique<Subject>(bytes_);
+      const double before = timed(plain);
       const double base = memory_mib("VmRSS");
       reset_peak();
-      const double own = seconds_of([&] { fresh.optimizer().load(path_); });
-      row.extra_mib = std::max(row.extra_mib, memory_mib("VmHWM") - base - double(bytes_) / kMiB);
-      keep(row, own, (before + seconds_of(plain)) / 2);
+      const double own = timed(load);
+      const double extra = memory_mib("VmHWM") - base - double(bytes_) / kMiB;
+      const double after = timed(plain);
+      if (i > 0) keep(row, own, (before + after) / 2, extra);
     }
     return row;
   }
 
-  static void keep(Row& row, double own, double plain) {
+  double timed(const std::function<void()>& work) {
+    for (const std::string& path : {path_, plain_path_})
+      if (access(path.c_str(), F_OK) == 0) drop_cached(path);
+    return seconds_of(work);
+  }
+
+  static void keep(Row& row, double own, double plain, double extra) {
+    row.extra_mib = std::max(row.extra_mib, extra);
     row.ratios.push_back(plain / own);
     row.seconds.push_back(own);
     row.plain.push_back(plain);
@@ -182,7 +201,7 @@ class Measurement {
   int pairs_;
   uint64_t bytes_;
   std::string path_, plain_path_;
-  std::vector<char> piece_, room_;
+  std::vector<char> piece_;
   Subject live_;
 };
 
