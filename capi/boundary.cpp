@@ -6,7 +6,7 @@ namespace talus::capi {
 namespace {
 
 // A plain array: nothing to destroy at thread exit or dlclose, and two threads cannot mix texts.
-thread_local char last_error[1024] = "";
+thread_local char last_error[8192] = "";
 thread_local int64_t last_detail = 0;
 
 constexpr const char* kStatusNames[] = {

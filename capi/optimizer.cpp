@@ -24,13 +24,19 @@ const Optimizer& get(const talus_optimizer* opt) {
   return *reinterpret_cast<const Optimizer*>(opt);
 }
 
+// There, and not left half-way by a load.
+Status usable(const talus_optimizer* opt, const char* function) {
+  TALUS_TRY(need(opt, function, "opt"));
+  return get(opt).check_whole();
+}
+
 Status find(const char* function, const char* algorithm, AlgorithmRef* out) {
   *out = find_algorithm(algorithm);
   return *out ? Status() : unknown_algorithm(function, algorithm);
 }
 
 Status check_group(const talus_optimizer* opt, int32_t group, bool all, const char* function) {
-  TALUS_TRY(need(opt, function, "opt"));
+  TALUS_TRY(usable(opt, function));
   const size_t count = get(opt).model().groups.size();
   if ((group >= 0 && size_t(group) < count) || (all && group == TALUS_ALL)) return {};
   return failure(TALUS_E_ARGUMENT, "%s: group is %d, expected 0 .. %zu%s", function, group,
@@ -38,7 +44,7 @@ Status check_group(const talus_optimizer* opt, int32_t group, bool all, const ch
 }
 
 Status check_param(const talus_optimizer* opt, int64_t param, const char* function) {
-  TALUS_TRY(need(opt, function, "opt"));
+  TALUS_TRY(usable(opt, function));
   const Parameters& params = get(opt).model().params;
   const int64_t count = params.size();
   if (param >= 0 && param < count) {
@@ -54,7 +60,7 @@ Status check_param(const talus_optimizer* opt, int64_t param, const char* functi
 
 Status check_list(const talus_optimizer* opt, int64_t count, const int64_t* params,
                   const char* function, std::span<const int64_t>* out) {
-  TALUS_TRY(need(opt, function, "opt"));
+  TALUS_TRY(usable(opt, function));
   if (count < 0)
     return failure(TALUS_E_ARGUMENT, "%s: count is %lld, expected 0 or more", function, Int(count));
   if (count > 0) TALUS_TRY(need(params, function, "params"));
@@ -119,7 +125,7 @@ void talus_destroy(talus_optimizer* opt) { delete reinterpret_cast<Optimizer*>(o
 
 talus_status talus_add_group(talus_optimizer* opt, const char* algorithm, int32_t* group) {
   return guarded(__func__, [&]() -> Status {
-    TALUS_TRY(need(opt, "talus_add_group", "opt"));
+    TALUS_TRY(usable(opt, "talus_add_group"));
     TALUS_TRY(need(group, "talus_add_group", "group"));
     AlgorithmRef ref;
     if (algorithm) TALUS_TRY(find("talus_add_group", algorithm, &ref));
@@ -155,7 +161,7 @@ talus_status talus_get(const talus_optimizer* opt, int32_t group, const char* na
 
 talus_status talus_set_setting(talus_optimizer* opt, const char* name, double value) {
   return guarded(__func__, [&]() -> Status {
-    TALUS_TRY(need(opt, "talus_set_setting", "opt"));
+    TALUS_TRY(usable(opt, "talus_set_setting"));
     TALUS_TRY(need(name, "talus_set_setting", "name"));
     return get(opt).set_setting(name, value);
   });
@@ -163,7 +169,7 @@ talus_status talus_set_setting(talus_optimizer* opt, const char* name, double va
 
 talus_status talus_get_setting(const talus_optimizer* opt, const char* name, double* value) {
   return guarded(__func__, [&]() -> Status {
-    TALUS_TRY(need(opt, "talus_get_setting", "opt"));
+    TALUS_TRY(usable(opt, "talus_get_setting"));
     TALUS_TRY(need(name, "talus_get_setting", "name"));
     TALUS_TRY(need(value, "talus_get_setting", "value"));
     return get(opt).get_setting(name, value);
@@ -230,7 +236,7 @@ talus_status talus_bind_data(talus_optimizer* opt, int64_t param, void* data) {
 talus_status talus_bind_grads(talus_optimizer* opt, int64_t first, int64_t count,
                               void* const* grads) {
   return guarded(__func__, [&]() -> Status {
-    TALUS_TRY(need(opt, "talus_bind_grads", "opt"));
+    TALUS_TRY(usable(opt, "talus_bind_grads"));
     const int64_t all = get(opt).model().params.size();
     if (first < 0 || count < 0 || first > all || count > all - first)
       return failure(TALUS_E_ARGUMENT,
@@ -270,7 +276,7 @@ talus_status talus_remove_params(talus_optimizer* opt, int64_t count, const int6
 
 talus_status talus_zero_grad(talus_optimizer* opt, int32_t mode, void* stream) {
   return guarded(__func__, [&]() -> Status {
-    TALUS_TRY(need(opt, "talus_zero_grad", "opt"));
+    TALUS_TRY(usable(opt, "talus_zero_grad"));
     if (mode != TALUS_ZERO_FILL && mode != TALUS_ZERO_UNBIND)
       return failure(TALUS_E_ARGUMENT,
                      "talus_zero_grad: mode is %d, expected TALUS_ZERO_FILL (0) or _UNBIND (1)",
@@ -286,7 +292,7 @@ int64_t talus_state_count(const talus_optimizer* opt) { return opt ? get(opt).st
 
 talus_status talus_state_info(const talus_optimizer* opt, int64_t i, talus_state* out) {
   return guarded(__func__, [&]() -> Status {
-    TALUS_TRY(need(opt, "talus_state_info", "opt"));
+    TALUS_TRY(usable(opt, "talus_state_info"));
     TALUS_TRY(need(out, "talus_state_info", "out"));
     const int64_t count = get(opt).state_count();
     if (i < 0 || i >= count)
@@ -337,7 +343,7 @@ talus_status talus_set_steps(talus_optimizer* opt, int64_t param, int64_t steps)
 
 talus_status talus_prepare(talus_optimizer* opt, void* stream) {
   return guarded(__func__, [&]() -> Status {
-    TALUS_TRY(need(opt, "talus_prepare", "opt"));
+    TALUS_TRY(usable(opt, "talus_prepare"));
     TALUS_TRY(check_stream(opt, stream, "talus_prepare"));
     return get(opt).prepare(stream);
   });
@@ -345,7 +351,7 @@ talus_status talus_prepare(talus_optimizer* opt, void* stream) {
 
 talus_status talus_step(talus_optimizer* opt, void* stream) {
   return guarded(__func__, [&]() -> Status {
-    TALUS_TRY(need(opt, "talus_step", "opt"));
+    TALUS_TRY(usable(opt, "talus_step"));
     TALUS_TRY(check_stream(opt, stream, "talus_step"));
     return get(opt).step(stream);
   });
@@ -353,7 +359,7 @@ talus_status talus_step(talus_optimizer* opt, void* stream) {
 
 talus_status talus_advance(talus_optimizer* opt, void* stream) {
   return guarded(__func__, [&]() -> Status {
-    TALUS_TRY(need(opt, "talus_advance", "opt"));
+    TALUS_TRY(usable(opt, "talus_advance"));
     TALUS_TRY(check_stream(opt, stream, "talus_advance"));
     return get(opt).advance(stream);
   });
@@ -362,7 +368,7 @@ talus_status talus_advance(talus_optimizer* opt, void* stream) {
 talus_status talus_step_closure(talus_optimizer* opt, talus_closure closure, void* user,
                                 double* loss, void* stream) {
   return guarded(__func__, [&]() -> Status {
-    TALUS_TRY(need(opt, "talus_step_closure", "opt"));
+    TALUS_TRY(usable(opt, "talus_step_closure"));
     if (!closure)
       return failure(TALUS_E_ARGUMENT, "talus_step_closure: closure is NULL, expected a function");
     TALUS_TRY(check_stream(opt, stream, "talus_step_closure"));
@@ -381,7 +387,7 @@ talus_status talus_step_closure(talus_optimizer* opt, talus_closure closure, voi
 
 talus_status talus_get_stats(talus_optimizer* opt, int32_t wait, talus_stats* out) {
   return guarded(__func__, [&]() -> Status {
-    TALUS_TRY(need(opt, "talus_get_stats", "opt"));
+    TALUS_TRY(usable(opt, "talus_get_stats"));
     TALUS_TRY(need(out, "talus_get_stats", "out"));
     if (wait != 0 && wait != 1)
       return failure(TALUS_E_ARGUMENT, "talus_get_stats: wait is %d, expected 0 or 1", wait);
@@ -401,14 +407,14 @@ talus_status talus_get_stats(talus_optimizer* opt, int32_t wait, talus_stats* ou
 
 talus_status talus_set_parallel_for(talus_optimizer* opt, talus_parallel_for run, void* user) {
   return guarded(__func__, [&]() -> Status {
-    TALUS_TRY(need(opt, "talus_set_parallel_for", "opt"));
+    TALUS_TRY(usable(opt, "talus_set_parallel_for"));
     return get(opt).set_parallel_for(run, user);
   });
 }
 
 talus_status talus_set_allocator(talus_optimizer* opt, const talus_allocator* allocator) {
   return guarded(__func__, [&]() -> Status {
-    TALUS_TRY(need(opt, "talus_set_allocator", "opt"));
+    TALUS_TRY(usable(opt, "talus_set_allocator"));
     talus_allocator taken{};
     if (allocator) {
       TALUS_TRY(take(allocator, kLeastAllocator, "talus_allocator", &taken));

@@ -81,6 +81,7 @@ void destroy(void* context) {
   {
     const DeviceGuard guard(x.config.device);
     (void)cudaDeviceSynchronize();  // copies may still read the ring, or write the norm
+    free_staging(x.staging);
     if (x.measured) (void)cudaEventDestroy(x.measured);
     if (x.norm) (void)cudaFreeHost(x.norm);
     delete &x;
@@ -128,6 +129,9 @@ constexpr Backend kBackend = {sizeof(Backend),
                               release,
                               check_pointer,
                               copy,
+                              set_staging,
+                              start_copy,
+                              wait_copy,
                               is_capturing,
                               workspace_bytes,
                               set_plan,

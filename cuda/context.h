@@ -9,6 +9,12 @@
 
 namespace talus::cuda {
 
+// Pinned memory that checkpoints pass through.
+struct Staging {
+  void* buffer[2] = {};
+  cudaEvent_t passed[2] = {};
+};
+
 struct Context {
   explicit Context(const BackendConfig& from);
 
@@ -20,6 +26,8 @@ struct Context {
   std::unique_ptr<Plan> plan;
 
   std::vector<RowGradient> row_gradients;  // of the coming step
+
+  Staging staging;
 
   double* norm = nullptr;          // pinned: where the device leaves the sum of squares
   cudaEvent_t measured = nullptr;  // behind the last norm that was not captured
@@ -66,12 +74,18 @@ int32_t refuse_capture(Context& x, cudaStream_t stream, const char* what);
 int32_t upload(Context& x, void* to, const void* data, size_t bytes, cudaStream_t stream,
                const char* what);
 
-// Parts of the table of functions, by file: memory.cpp, tables.cpp, rows.cpp, launch.cpp.
+// Parts of the table of functions, by file: memory.cpp, staging.cpp, tables.cpp, rows.cpp, launch.cpp.
 void* allocate(void* context, uint64_t bytes, uint64_t alignment, void* stream);
 void release(void* context, void* data, uint64_t bytes, void* stream);
 int32_t check_pointer(void* context, const void* data, uint64_t bytes);
 int32_t copy(void* context, void* to, const void* from, uint64_t bytes, void* stream);
 int32_t fill_zero(void* context, void* data, uint64_t bytes, void* stream);
+
+void free_staging(Staging& staging);
+int32_t set_staging(void* context, uint64_t bytes, void** buffers);
+int32_t start_copy(void* context, int32_t side, void* to, const void* from, uint64_t bytes,
+                   void* stream);
+int32_t wait_copy(void* context, int32_t side);
 
 uint64_t workspace_bytes(const PlanView* plan);
 int32_t set_plan(void* context, const PlanView* plan, void* workspace, void* stream);

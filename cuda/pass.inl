@@ -166,9 +166,9 @@ TALUS_FN void for_each_piece(const PassArgs& args, Uniform<Rule, T>& u, F f) {
 #pragma unroll 1
   for (uint32_t p = tables.chunk_first[chunk], end = tables.chunk_first[chunk + 1]; p < end; ++p) {
     const Piece piece = tables.pieces[p];
+    // Without a gradient the parameter is left out whole; one of some rows is taken elsewhere.
+    if (!tables.columns[kGradient * tables.tensors + piece.tensor]) continue;
     const int32_t scalar_class = tables.members[piece.tensor].scalar_class;
-    if (scalar_class == kIdle) continue;  // no gradient: the parameter is left out whole
-    if (!tables.columns[kGradient * tables.tensors + piece.tensor]) continue;  // one of some rows
     if constexpr (std::is_empty_v<typename Rule::template Scalars<T>>)
       u.gradient_factor = 1;  // the norm's: it comes before the rows of its step
     else if (scalar_class != loaded)

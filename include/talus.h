@@ -130,7 +130,7 @@ typedef int32_t talus_status;
 TALUS_API const char *talus_status_name(talus_status status);
 
 /* Returns the text of this thread's last failure, "" if there was none. Never NULL; valid until
- * this thread's next failure; success does not clear it. At most 1023 bytes of UTF-8. */
+ * this thread's next failure; success does not clear it. At most 8191 bytes of UTF-8. */
 TALUS_API const char *talus_last_error(void);
 
 /* Returns the number that goes with it (see the codes above), 0 where there is none. */
@@ -235,7 +235,8 @@ TALUS_API talus_status talus_get(const talus_optimizer *opt, int32_t group, cons
  *   "check_rows"      1: on a device, a step waits and refuses gradients of rows that repeat a row
  *                     or name one that is not there; on the CPU rows may repeat, and are checked
  *   "chunk_tiles"     most work that a thread takes at once, in tiles of 4,096 elements. Never
- *                     changes a result. */
+ *                     changes a result.
+ *   "shard_bytes"     most bytes in one file of a checkpoint of several, see talus_save; 0: any */
 TALUS_API talus_status talus_set_setting(talus_optimizer *opt, const char *name, double value);
 TALUS_API talus_status talus_get_setting(const talus_optimizer *opt, const char *name,
                                          double *value);
@@ -421,6 +422,102 @@ typedef struct talus_stats {
 
 /* Fills *out. wait 1: waits for the device first; 0: what is known. The CPU is always up to date. */
 TALUS_API talus_status talus_get_stats(talus_optimizer *opt, int32_t wait, talus_stats *out);
+
+/* ---- checkpoints ----------------------------------------------------------------------------- */
+
+#define TALUS_SAVE_PARAMS 1u         /* also the parameters, under their plain names */
+#define TALUS_SAVE_NO_DIGEST 2u      /* without CRC-32C of every tensor */
+#define TALUS_LOAD_ALLOW_MISSING 16u /* parameters that the file lacks keep their state */
+#define TALUS_LOAD_ALLOW_EXTRA 32u   /* parameters that only the file has are ignored */
+/* Another dtype of state is converted: exactly where ours is wider, else with one rounding. Another
+ * dtype of a parameter is accepted if both or neither has a master. A master that the file lacks is
+ * made of the parameter. */
+#define TALUS_LOAD_CONVERT 64u
+#define TALUS_LOAD_KEEP_HYPER \
+  128u /* groups and hyperparameters stay; TALUS_HYPER_FIXED must agree */
+/* Also the caller's parameters are written, from the file or from its masters. Without it a parameter
+ * with a master must be its rounded copy already: load the model first. */
+#define TALUS_LOAD_PARAMS 256u
+/* No second copy of state that is live: the file is read twice, and a failure of the second reading
+ * leaves an optimizer that answers TALUS_E_STATE to all but load and destroy. */
+#define TALUS_LOAD_IN_PLACE 512u
+#define TALUS_LOAD_CHECK_ONLY 1024u /* everything is read and verified, nothing changed */
+
+/* How to save or load. NULL where one may be given: strict, silent. */
+typedef struct talus_io {
+  uint32_t struct_size, reserved;
+  uint64_t flags; /* TALUS_SAVE_... or TALUS_LOAD_... */
+  void *user;
+  /* Called on the calling thread at the start, at least every 64 MiB, and at the end; done_bytes never
+   * decreases. Non-zero: cancel. May be NULL. */
+  int32_t (*progress)(void *user, uint64_t done_bytes, uint64_t total_bytes);
+} talus_io;
+
+/* What differs, for talus_last_error_detail after TALUS_E_MISMATCH: the first kind. The text lists up
+ * to 32 differences, a line each. */
+#define TALUS_M_MISSING_PARAM 1 /* parameters match by name, never by position */
+#define TALUS_M_EXTRA_PARAM 2
+#define TALUS_M_SHAPE 3
+#define TALUS_M_PARAM_DTYPE 4
+#define TALUS_M_STATE_DTYPE 5
+#define TALUS_M_SLOT 6
+#define TALUS_M_ALGORITHM 7
+#define TALUS_M_HYPER 8
+#define TALUS_M_GROUP 9
+#define TALUS_M_MASTER 10
+#define TALUS_M_SCHEDULE 11
+#define TALUS_M_SCALER 12
+
+/* Saves step counts, state, masters, groups with every hyperparameter, counts and notes to `path`
+ * (UTF-8), as safetensors with keys "state.<parameter>.<slot>". A path that ends in
+ * ".safetensors.index.json" is an index with shards beside it, of the setting "shard_bytes". What was
+ * at the path stays whole and in place until the new checkpoint is whole and durable; a failure or a
+ * kill leaves the old one. Equal state gives equal bytes (the names of shards aside). Waits for the
+ * stream. TALUS_E_IO: detail errno, the text names call and path; where it says "renamed", the new file
+ * is in place and only its durability is unknown. TALUS_E_CANCELLED; TALUS_E_ARGUMENT: a name that
+ * cannot be a key; TALUS_E_NOT_PREPARED: a capturing stream. */
+TALUS_API talus_status talus_save(talus_optimizer *opt, const char *path, const talus_io *io,
+                                  void *stream);
+
+/* Loads what talus_save wrote, on any backend, also right after the parameters were added. All is
+ * checked before anything changes: format, digests, features, then every parameter, slot and group
+ * against the optimizer. Hyperparameters and notes become those of the file, step counts too. Memory
+ * stays where it is; a state tensor that is live is read into a second copy on the host first (see
+ * TALUS_LOAD_IN_PLACE). Waits for the stream; a captured step is to be captured again.
+ * TALUS_E_IO; TALUS_E_FORMAT: no such file as talus writes, or damaged; TALUS_E_VERSION: needs what this
+ * library does not know; TALUS_E_MISMATCH: of another model; TALUS_E_CANCELLED. */
+TALUS_API talus_status talus_load(talus_optimizer *opt, const char *path, const talus_io *io,
+                                  void *stream);
+
+typedef struct talus_writer {
+  uint32_t struct_size, reserved;
+  void *user;
+  int32_t (*write)(void *user, const void *bytes, uint64_t count); /* all of them, or non-zero */
+} talus_writer;
+typedef struct talus_reader {
+  uint32_t struct_size, reserved;
+  void *user;
+  uint64_t size; /* of the whole checkpoint */
+  /* All of them or non-zero; in any order, some bytes more than once. */
+  int32_t (*read_at)(void *user, uint64_t offset, void *bytes, uint64_t count);
+} talus_reader;
+
+/* The bytes of one file through the caller's functions, on the calling thread, front to back when
+ * written. Durability is the caller's, and what was written before a failure his to discard.
+ * TALUS_E_CALLBACK: detail is what the function returned. Else as talus_save and talus_load. */
+TALUS_API talus_status talus_save_to(talus_optimizer *opt, const talus_writer *writer,
+                                     const talus_io *io, void *stream);
+TALUS_API talus_status talus_load_from(talus_optimizer *opt, const talus_reader *reader,
+                                       const talus_io *io, void *stream);
+
+/* Notes of the caller that a checkpoint keeps: epoch, position of the data loader, seeds. key: UTF-8
+ * of 1 .. 4000 bytes without control characters; text: UTF-8 of at most 16 MiB, NULL removes it. */
+TALUS_API talus_status talus_set_note(talus_optimizer *opt, const char *key, const char *text);
+
+/* Copies a note with its NUL to text. *needed (may be NULL): bytes with the NUL, 0: no such note.
+ * TALUS_E_NAME: no such note; TALUS_E_ARGUMENT: capacity is less than needed, which *needed tells. */
+TALUS_API talus_status talus_get_note(const talus_optimizer *opt, const char *key, char *text,
+                                      uint64_t capacity, uint64_t *needed);
 
 /* ---- hooks of the host ----------------------------------------------------------------------- */
 

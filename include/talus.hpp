@@ -422,6 +422,68 @@ class Optimizer {
     return result;
   }
 
+  /* checkpoints */
+
+  // Told how far a save or load is; false: cancel. Must not throw.
+  using Progress = std::function<bool(uint64_t done_bytes, uint64_t total_bytes)>;
+  // flags: TALUS_SAVE_... or TALUS_LOAD_...
+  void save(const std::string& path, uint64_t flags = 0, Progress progress = {},
+            void* stream = nullptr) {
+    const talus_io io = io_of(flags, progress);
+    check(talus_save(handle(), path.c_str(), &io, stream));
+  }
+  void load(const std::string& path, uint64_t flags = 0, Progress progress = {},
+            void* stream = nullptr) {
+    const talus_io io = io_of(flags, progress);
+    check(talus_load(handle(), path.c_str(), &io, stream));
+  }
+  // The bytes that save writes; and loads them.
+  std::string save_bytes(uint64_t flags = 0, void* stream = nullptr) {
+    std::string bytes;
+    talus_writer writer = sized<talus_writer>();
+    writer.user = &bytes;
+    writer.write = [](void* user, const void* piece, uint64_t count) noexcept -> int32_t {
+      try {
+        static_cast<std::string*>(user)->append(static_cast<const char*>(piece), size_t(count));
+        return 0;
+      } catch (...) {
+        return 1;  // no memory
+      }
+    };
+    const talus_io io = io_of(flags, {});
+    check(talus_save_to(handle(), &writer, &io, stream));
+    return bytes;
+  }
+  void load_bytes(std::string_view bytes, uint64_t flags = 0, void* stream = nullptr) {
+    talus_reader reader = sized<talus_reader>();
+    reader.user = &bytes;
+    reader.size = bytes.size();
+    reader.read_at = [](void* user, uint64_t offset, void* to, uint64_t count) noexcept -> int32_t {
+      static_cast<std::string_view*>(user)->copy(static_cast<char*>(to), size_t(count),
+                                                 size_t(offset));
+      return 0;
+    };
+    const talus_io io = io_of(flags, {});
+    check(talus_load_from(handle(), &reader, &io, stream));
+  }
+
+  // Notes that a checkpoint keeps.
+  void set_note(const std::string& key, const std::string& text) {
+    check(talus_set_note(handle(), key.c_str(), text.c_str()));
+  }
+  void remove_note(const std::string& key) {
+    check(talus_set_note(handle(), key.c_str(), nullptr));
+  }
+  std::optional<std::string> note(const std::string& key) const {
+    uint64_t needed = 0;
+    (void)talus_get_note(handle(), key.c_str(), nullptr, 0, &needed);
+    if (needed == 0) return std::nullopt;
+    std::string text(size_t(needed), '\0');
+    check(talus_get_note(handle(), key.c_str(), text.data(), needed, nullptr));
+    text.pop_back();
+    return text;
+  }
+
   /* hooks */
 
   using Task = std::function<void(int64_t)>;
@@ -458,6 +520,17 @@ class Optimizer {
   }
 
  private:
+  static talus_io io_of(uint64_t flags, const Progress& progress) {
+    talus_io io = sized<talus_io>();
+    io.flags = flags;
+    io.user = const_cast<Progress*>(&progress);
+    if (progress)
+      io.progress = [](void* user, uint64_t done, uint64_t total) noexcept -> int32_t {
+        return (*static_cast<const Progress*>(user))(done, total) ? 0 : 1;
+      };
+    return io;
+  }
+
   struct Destroy {
     void operator()(talus_optimizer* opt) const noexcept { talus_destroy(opt); }
   };

@@ -332,3 +332,27 @@ TEST_CASE("hpp: a log receives lines while it lives") {
   Optimizer opt("sgd");
   CHECK(lines.size() == count);
 }
+
+TEST_CASE("hpp: checkpoints to memory and to a file, notes, and a progress that cancels") {
+  std::vector<float> p(5, 1), g(5, 2), q(5, 1);
+  talus::Optimizer from("adam"), to("adam");
+  from.add(p, g);
+  to.add(q, g);
+  from.step();
+  from.set_note("epoch", "7");
+  to.load_bytes(from.save_bytes(TALUS_SAVE_PARAMS), TALUS_LOAD_PARAMS);
+  CHECK(p == q);
+  CHECK(to.note("epoch") == "7");
+  to.remove_note("epoch");
+  CHECK(!to.note("epoch"));
+  CHECK(to.save_bytes() != from.save_bytes());
+  CHECK_THROWS_AS(to.save("/nowhere/x.safetensors"), talus::Error);
+  uint64_t seen = 0;
+  try {
+    from.save("x.safetensors", 0, [&](uint64_t, uint64_t total) { return seen = total, false; });
+    FAIL("a save that was cancelled");
+  } catch (const talus::Error& e) {
+    CHECK(e.code() == TALUS_E_CANCELLED);
+  }
+  CHECK(seen == from.save_bytes().size());
+}

@@ -23,6 +23,8 @@ class Sink {
   virtual Status begin(uint64_t total) = 0;  // bytes that are going to be written
   virtual Status write(const void* bytes, uint64_t count) = 0;  // in order
   virtual Status commit() = 0;                                  // whole and durable
+  // Whether it is to be found under its name, durable or not.
+  virtual bool visible() const { return false; }
 };
 
 }  // namespace talus

@@ -152,12 +152,20 @@ class FileSource final : public Source {
 
 // ---- writing
 
-// "." + base + "." + 16 hex digits + ".tmp"
-int draw_temporary_name(const std::string& base, std::string* out) {
+// 0, or the error.
+int draw_digits(std::string* out) {
   uint64_t random = 0;
   if (::getentropy(&random, sizeof random) != 0) return errno;
   char digits[kRandomDigits + 1];
   std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(random));
+  *out = digits;
+  return 0;
+}
+
+// "." + base + "." + 16 hex digits + ".tmp"
+int draw_temporary_name(const std::string& base, std::string* out) {
+  std::string digits;
+  if (const int error = draw_digits(&digits)) return error;
   *out = '.' + base + '.' + digits + std::string(kTemporarySuffix);
   return 0;
 }
@@ -205,6 +213,7 @@ class FileSink final : public Sink {
   Status begin(uint64_t total) override;
   Status write(const void* bytes, uint64_t count) override;
   Status commit() override;
+  bool visible() const override { return renamed_; }
 
  private:
   Status look_at_target(std::optional<mode_t>* mode) const;
@@ -217,7 +226,7 @@ class FileSink final : public Sink {
   Descriptor folder_;  // held, so that a process may change its own folder meanwhile
   Descriptor file_;
   uint64_t total_ = 0, written_ = 0;
-  bool is_new_, has_temporary_ = false;
+  bool is_new_, has_temporary_ = false, renamed_ = false;
 };
 
 Status FileSink::create() {
@@ -301,6 +310,7 @@ Status FileSink::publish() {
   if (::renameat(folder_.get(), temporary_.c_str(), folder_.get(), base_.c_str()) != 0)
     return fail("rename", errno);
   has_temporary_ = false;
+  renamed_ = true;
   const int error = sync(folder_.get());
   if (error == 0 || error == EINVAL) return {};  // some network file systems have nothing to sync
   return Status(TALUS_E_IO,
@@ -339,6 +349,11 @@ Status create_sink(const std::string& path, std::unique_ptr<Sink>* out) {
 
 Status create_new_sink(const std::string& path, std::unique_ptr<Sink>* out) {
   return make_sink(path, true, out);
+}
+
+Status random_name(std::string* out) {
+  const int error = draw_digits(out);
+  return error == 0 ? Status() : Status(TALUS_E_IO, "getentropy: " + message(error), error);
 }
 
 bool remove_file(const std::string& path) { return unlink_at(AT_FDCWD, path.c_str()); }

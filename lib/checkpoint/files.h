@@ -25,6 +25,9 @@ Status create_sink(const std::string& path, std::unique_ptr<Sink>* out);
 // between these two the name is guarded by the random number in it alone.
 Status create_new_sink(const std::string& path, std::unique_ptr<Sink>* out);
 
+// 16 hex digits that nobody has drawn before.
+Status random_name(std::string* out);
+
 // Best effort; says whether it went.
 bool remove_file(const std::string& path);
 

@@ -37,5 +37,6 @@ std::string write_index(const Index& from);
 // TALUS_E_FORMAT: no strict JSON, an unknown member, a weight_map that names a file which is no plain
 // base name or is not among talus_files.
 Status read_index(std::string_view text, const std::string& file, Index* out);
+Status read_index_file(const std::string& path, Index* out);  // also TALUS_E_IO
 
 }  // namespace talus

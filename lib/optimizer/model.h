@@ -36,6 +36,7 @@ struct StateSlot {
   int column;
   Dtype dtype;
   int64_t count;
+  Shape shape = Shape::element;
   uint64_t bytes() const { return uint64_t(count * size_of(dtype)); }
 };
 
@@ -51,7 +52,8 @@ void for_each_slot(const Model& model, int64_t param, F f) {
     const Slot& slot = group.rule().slots[k];
     const int64_t count = slot.shape == Shape::element || p.count == 0 ? p.count : 1;
     const Dtype dtype = slot.shape == Shape::tensor ? Dtype::f64 : p.state_dtype;
-    if (group.has_slot(int(k))) f(StateSlot{slot.name, kFirstSlot + int(k), dtype, count});
+    if (group.has_slot(int(k)))
+      f(StateSlot{slot.name, kFirstSlot + int(k), dtype, count, slot.shape});
   }
   if (p.has_master) f(StateSlot{kMasterSlot, kHidden, Dtype::f32, p.count});
 }

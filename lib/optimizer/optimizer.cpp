@@ -137,7 +137,6 @@ Status Optimizer::send_columns(void* stream) {
   return {};
 }
 
-// A backend's status in words.
 Status Optimizer::from_backend(int32_t status, const char* what) {
   if (status == TALUS_OK) return {};
   int64_t detail = 0;

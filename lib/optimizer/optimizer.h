@@ -1,6 +1,7 @@
 // An optimizer: groups of parameters, their state, and the step. Knows no device: kernels are the
 // backend's. Not thread-safe; pointers and structs from the C ABI have been checked for NULL.
 #pragma once
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,12 +16,34 @@
 namespace talus {
 
 // Settings of a whole optimizer, described like hyperparameters.
-enum Setting { kThreads, kStats, kCheckPointers, kCheckRows, kChunkTiles, kSettingCount };
+enum Setting {
+  kThreads,
+  kStats,
+  kCheckPointers,
+  kCheckRows,
+  kChunkTiles,
+  kShardBytes,
+  kSettingCount
+};
 std::span<const Hyper> settings();
 
 struct StepStats {
   int64_t steps = 0;
   double grad_norm = __builtin_nan("");
+};
+
+using Notes = std::map<std::string, std::string, std::less<>>;
+
+// What a checkpoint puts in place of what an optimizer has; its tensors lie in their memory by then.
+struct Restored {
+  std::vector<Group> groups;  // empty: they stay
+  struct Steps {
+    int64_t param, steps;
+    bool master_given;  // before its first step
+  };
+  std::vector<Steps> steps;
+  int64_t performed = 0;
+  Notes notes;
 };
 
 class Optimizer {
@@ -73,11 +96,33 @@ class Optimizer {
   uint64_t state_bytes() const { return memory_->bytes(); }
   uint64_t workspace_bytes() const { return workspace_bytes_; }
 
+  // Checkpoints. Notes are the caller's, kept in them.
+  Status set_note(std::string_view key, const char* text);  // NULL: none any more
+  const Notes& notes() const { return notes_; }
+  // A master that holds what the first step is to start from, or a step's result.
+  bool has_begun(int64_t param, const StateSlot& slot) const;
+  // Nothing on the stream is being captured, the device can be used.
+  Status check_idle(void* stream);
+  // Memory for the state of these; *allocated: some, which take_back_memory frees.
+  Status give_memory(std::span<const int64_t> params, void* stream, bool* allocated);
+  void take_back_memory() { memory_->take_back(); }
+  int64_t performed() const { return stats_.steps; }
+  uint64_t shard_bytes() const { return uint64_t(settings_[kShardBytes]); }
+  void reserve_for(const Restored& from);
+  void restore(Restored& from) noexcept;  // reserve first
+  // A load in place that ended half-way: until another one has succeeded, nothing else is to be had.
+  void damage(const Status& why);
+  Status check_whole() const { return damaged_; }
+  const Backend& backend() const { return *backend_; }
+  // A backend's status in words; the end of the device is remembered.
+  Status from_backend(int32_t status, const char* what);
+
   Status set_parallel_for(talus_parallel_for run, void* user);
   Status set_allocator(const talus_allocator& allocator);
   // Elements per chunk, a multiple of kTile; results do not depend on it.
   void set_chunk(int64_t elements);
-  // For tests and the bench, which run kernels of their own over the same plan and threads.
+  // For those who call the backend themselves: checkpoints, and tests and the bench, which run kernels
+  // of their own over the same plan and threads.
   void* backend_context() const { return context_; }
 
  private:
@@ -92,7 +137,6 @@ class Optimizer {
   Status ready(StateMemory::Scope scope, void* stream);
   Status build_plan(void* stream);
   Status send_columns(void* stream);
-  Status from_backend(int32_t status, const char* what);
   Status kept(const Status& status);
   Status lose(const Status& why);
   bool wants_norm() const;
@@ -162,9 +206,11 @@ class Optimizer {
   bool measured_ = false;                // by the last step
   std::vector<int64_t> first_state_{0};  // of each parameter, and the end
 
+  Notes notes_;
   bool on_cpu_ = true;
   int64_t process_ = 0;  // that created it
-  Status lost_;  // what ended the use of the device; not OK: nothing but destruction is left
+  Status lost_;     // what ended the use of the device; not OK: nothing but destruction is left
+  Status damaged_;  // by a load; not OK: nothing but another one and destruction is left
 
   // What the next step must do first.
   bool plan_changed_ = true, values_changed_ = true;

@@ -56,16 +56,29 @@ Status StateMemory::take_memory(const char* what, uint64_t bytes, void* stream, 
 
 Status StateMemory::allocate(Scope scope, void* stream, bool* allocated) {
   std::vector<int64_t> wanting;
-  uint64_t bytes = 0;
   for (int64_t p = 0; p < model_.params.size(); ++p) {
     const bool concerned = scope == Scope::all || model_.table.scalar_class[size_t(p)] != kIdle;
-    if (!concerned || complete(p)) continue;
-    wanting.push_back(p);
+    if (concerned && !complete(p)) wanting.push_back(p);
+  }
+  return allocate_block(wanting, stream, allocated);
+}
+
+Status StateMemory::allocate(std::span<const int64_t> params, void* stream, bool* allocated) {
+  std::vector<int64_t> wanting;
+  for (const int64_t p : params)
+    if (!complete(p)) wanting.push_back(p);
+  return allocate_block(wanting, stream, allocated);
+}
+
+// All that these lack, in one block.
+Status StateMemory::allocate_block(const std::vector<int64_t>& wanting, void* stream,
+                                   bool* allocated) {
+  uint64_t bytes = 0;
+  for (const int64_t p : wanting)
     for_each_slot(model_, p, [&](const StateSlot& s) {
       if (model_.table.data(s.column, p)) return;
       if (__builtin_add_overflow(bytes, aligned(s.bytes()), &bytes)) bytes = kTooMuch;
     });
-  }
   if (wanting.empty()) return {};
   blocks_.reserve(blocks_.size() + 1);
   void* data = nullptr;

@@ -1,5 +1,6 @@
 // Memory of state tensors: allocated in blocks, or bound by the host.
 #pragma once
+#include <span>
 #include <vector>
 
 #include "lib/optimizer/model.h"
@@ -25,6 +26,7 @@ class StateMemory {
   enum class Scope { with_gradient, all };
   // One block for everything that has no memory yet; nothing changes if it cannot be had.
   Status allocate(Scope scope, void* stream, bool* allocated);
+  Status allocate(std::span<const int64_t> params, void* stream, bool* allocated);
   void take_back();  // the block of the last allocate
   // Memory of the backend or of the host's allocator, aligned; TALUS_E_MEMORY names `what`.
   Status take_memory(const char* what, uint64_t bytes, void* stream, void** out);
@@ -52,6 +54,7 @@ class StateMemory {
     int32_t block = -1;  // of its own; -1: none
     uint32_t bound = 0;  // bit c: column c is the caller's memory
   };
+  Status allocate_block(const std::vector<int64_t>& params, void* stream, bool* allocated);
   void release(int32_t block);
   void drop_all_but(int64_t param, uint32_t bound_kept);
   void seal(int64_t param);

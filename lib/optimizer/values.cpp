@@ -26,6 +26,12 @@ constexpr Hyper kSettings[] = {
      "most work that a thread takes at once, in tiles of 4,096 elements; threads share a step from "
      "8 "
      "such pieces on"},
+    {"shard_bytes",
+     TALUS_INTEGER,
+     4294967296,
+     {0, 9007199254740992, 0},
+     0,
+     "most bytes of state in one file of a checkpoint of several, of at least one tensor; 0: any"},
 };
 static_assert(std::size(kSettings) == kSettingCount);
 

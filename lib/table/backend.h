@@ -70,7 +70,7 @@ struct BackendConfig {
 };
 
 // A plugin of another build is refused by these three.
-inline constexpr uint32_t kBackendAbi = 3;
+inline constexpr uint32_t kBackendAbi = 4;
 
 // Work goes on `stream` in order. Hot functions never allocate; they wait only where so many uploads
 // are queued that none has room, for the oldest. None throws. While `stream` is being captured into a
@@ -97,6 +97,13 @@ struct Backend {
   int32_t (*check_pointer)(void* context, const void* data, uint64_t bytes);
   // Between host and device in either direction, or within one; waits.
   int32_t (*copy)(void* context, void* to, const void* from, uint64_t bytes, void* stream);
+  // Two pinned buffers of `bytes` each, for copies that go on while the host works: the context keeps
+  // them until asked again; 0 frees them. All three NULL: memory is the host's own and needs none.
+  int32_t (*set_staging)(void* context, uint64_t bytes, void** buffers);
+  // Queues a copy between memory of the device and buffer `side`, 0 or 1; and waits for that one.
+  int32_t (*start_copy)(void* context, int32_t side, void* to, const void* from, uint64_t bytes,
+                        void* stream);
+  int32_t (*wait_copy)(void* context, int32_t side);
   // *out: 1 while `stream` is being captured.
   int32_t (*is_capturing)(void* context, void* stream, int32_t* out);
   // Takes everything anew, all columns too; a failure leaves the plan before in use. Its arrays live

@@ -63,6 +63,26 @@ OFFSET(talus_stats, state_bytes, 48);
 OFFSET(talus_stats, workspace_bytes, 56);
 SIZE(talus_stats, 64);
 
+OFFSET(talus_io, struct_size, 0);
+OFFSET(talus_io, reserved, 4);
+OFFSET(talus_io, flags, 8);
+OFFSET(talus_io, user, 16);
+OFFSET(talus_io, progress, 24);
+SIZE(talus_io, 32);
+
+OFFSET(talus_writer, struct_size, 0);
+OFFSET(talus_writer, reserved, 4);
+OFFSET(talus_writer, user, 8);
+OFFSET(talus_writer, write, 16);
+SIZE(talus_writer, 24);
+
+OFFSET(talus_reader, struct_size, 0);
+OFFSET(talus_reader, reserved, 4);
+OFFSET(talus_reader, user, 8);
+OFFSET(talus_reader, size, 16);
+OFFSET(talus_reader, read_at, 24);
+SIZE(talus_reader, 32);
+
 OFFSET(talus_allocator, struct_size, 0);
 OFFSET(talus_allocator, reserved, 4);
 OFFSET(talus_allocator, user, 8);

@@ -1,6 +1,6 @@
-// File calls of the library, logged and made to fail. The program that links this defines open, write,
-// fsync and the others itself; its definitions stand before those of the C library, also for what a
-// shared library calls. Nothing in the product knows of it.
+// File calls of the library, logged and made to fail. The program that links this defines open,
+// write, fsync and the others itself; its definitions stand before those of the C library, also for
+// what a shared library calls. Nothing in the product knows of it.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -28,7 +28,8 @@ struct Plan {
   const char* only = nullptr;  // counts calls of this name alone
 };
 
-// From here on calls on paths under `folder` (absolute) are logged and fail as planned. Others pass.
+// From here on calls on paths under `folder` (absolute) are logged and fail as planned. Others
+// pass.
 void watch(const std::string& folder, const Plan& plan = {});
 
 // Ends it and returns what was called.

@@ -1,4 +1,5 @@
-// Each file call of a save or a read fails once, moves few bytes, or is the last before the power goes.
+// Each file call of a save or a read fails once, moves few bytes, or is the last before the power
+// goes.
 #include <catch2/catch_test_macros.hpp>
 
 #include <cerrno>
@@ -6,16 +7,17 @@
 #include <set>
 
 #include "tests/checkpoint/fault_calls.h"
-#include "tests/checkpoint/scratch.h"
+#include "tests/checkpoint/folder.h"
+#include "tests/checkpoint/whole_file.h"
 
 using namespace talus;
-using namespace talus::scratch;
+using namespace talus::test;
 using faults::Call;
 using faults::Plan;
 
 namespace {
 
-using Names = std::vector<std::string>;
+using Names = std::set<std::string>;
 using Calls = std::vector<Call>;
 
 constexpr int kErrors[] = {EIO, ENOSPC, EDQUOT, EINTR, EACCES};
@@ -65,8 +67,8 @@ bool is_repeated(const Call& call) {
   return names.count(call.name) != 0;
 }
 
-// Closing is over even where EINTR is said. The search for left-overs, the second time that the folder
-// is opened, is best effort, and nobody asks what became of descriptors that were only read.
+// Closing is over even where EINTR is said. The search for left-overs, the second time that the
+// folder is opened, is best effort, and nobody asks what became of descriptors that were only read.
 bool is_harmless(const Calls& calls, int64_t k, int error, const std::string& folder) {
   const Call& call = calls[static_cast<size_t>(k)];
   if (error == EINTR && (is_repeated(call) || call.name == "close")) return true;
@@ -77,7 +79,7 @@ bool is_harmless(const Calls& calls, int64_t k, int error, const std::string& fo
 
 TEST_CASE("file faults: the calls of the library are seen, and in an order that is durable") {
   const Folder folder;
-  put(folder / "x", "old");
+  write_file(folder / "x", "old");
   const Run run = run_save(folder, "new bytes", {});
   CAPTURE(faults::describe(run.calls));
   REQUIRE(run.status.ok());
@@ -99,7 +101,7 @@ TEST_CASE("file faults: each call of a save fails once, and the old file stays")
   for (const int error : kErrors) {
     for (int64_t k = 0;; ++k) {
       const Folder folder;
-      put(folder / "x", before);
+      write_file(folder / "x", before);
       const Plan plan = {.fail_at = k, .error = error};
       const Run run = run_save(folder, after, plan);
       CAPTURE(k, error, run.status.text(), faults::describe(run.calls));
@@ -114,11 +116,11 @@ TEST_CASE("file faults: each call of a save fails once, and the old file stays")
       const bool renamed = position(run.calls, "rename") < static_cast<size_t>(k);
       if (run.status.ok()) {
         CHECK(is_harmless(run.calls, k, error, folder.path()));
-        CHECK((contents(folder / "x") == after));
+        CHECK((file_bytes(folder / "x") == after));
         continue;
       }
       CHECK(!is_harmless(run.calls, k, error, folder.path()));
-      CHECK((contents(folder / "x") == (renamed ? after : before)));
+      CHECK((file_bytes(folder / "x") == (renamed ? after : before)));
       CHECK(run.status.code() == TALUS_E_IO);
       CHECK(run.status.detail() == error);
       CHECK(run.status.text().find(folder / "x") != std::string::npos);
@@ -146,25 +148,25 @@ TEST_CASE("file faults: where space cannot be promised or a folder not synced, a
   for (const auto& [call, error] : std::vector<std::pair<const char*, int>>{
            {"posix_fallocate", EOPNOTSUPP}, {"posix_fallocate", EINVAL}, {"fsync", EINVAL}}) {
     const Folder folder;
-    put(folder / "x", "old");
+    write_file(folder / "x", "old");
     const bool of_folder = std::string(call) == "fsync";
     const Plan plan = {.fail_at = of_folder ? 1 : 0, .error = error, .only = call};
     const Run run = run_save(folder, "new", plan);
     CAPTURE(call, error, run.status.text(), faults::describe(run.calls));
     CHECK(run.status.ok());
-    CHECK(contents(folder / "x") == "new");
+    CHECK(file_bytes(folder / "x") == "new");
   }
   const Folder folder;
-  put(folder / "x", "old");
+  write_file(folder / "x", "old");
   const Run run = run_save(folder, "new", {.fail_at = 0, .error = EINVAL, .only = "fsync"});
   CHECK(run.status.detail() == EINVAL);  // of the file itself it counts
-  CHECK(contents(folder / "x") == "old");
+  CHECK(file_bytes(folder / "x") == "old");
 }
 
 TEST_CASE("file faults: a left-over that cannot be removed does not stop a save") {
   const Folder folder;
   const std::string left = folder / ".x.0123456789abcdef.tmp";
-  put(left, "");
+  write_file(left, "");
   std::filesystem::last_write_time(
       left, std::filesystem::file_time_type::clock::now() - std::chrono::hours(48));
   const Run run = run_save(folder, "new", {.fail_at = 0, .error = EACCES, .only = "unlink"});
@@ -180,7 +182,7 @@ TEST_CASE("file faults: writes and reads of one byte or of halves move the same 
     const Run run = run_save(folder, bytes, plan);
     REQUIRE(run.status.ok());
     CHECK(run.calls.size() > 30);
-    CHECK((contents(folder / "x") == bytes));
+    CHECK((file_bytes(folder / "x") == bytes));
     faults::watch(folder.path(), plan);
     std::string got;
     const Status status = load(folder / "x", &got);
@@ -194,7 +196,7 @@ TEST_CASE("file faults: writes and reads of one byte or of halves move the same 
 TEST_CASE("file faults: each call of a read fails once, with the path and the call") {
   const Folder folder;
   const std::string bytes = long_text(3000);
-  put(folder / "x", bytes);
+  write_file(folder / "x", bytes);
   for (const int error : kErrors) {
     for (int64_t k = 0;; ++k) {
       const Plan plan = {.fail_at = k, .error = error, .most = 1000};

@@ -1,5 +1,5 @@
-// Limits that the system itself sets: no space, a largest file size, 4 GiB, and another process that
-// saves under the same name.
+// Limits that the system itself sets: no space, a largest file size, 4 GiB, and another process
+// that saves under the same name.
 #include <catch2/catch_test_macros.hpp>
 #include <fcntl.h>
 #include <sched.h>
@@ -12,15 +12,17 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <set>
 
-#include "tests/checkpoint/scratch.h"
+#include "tests/checkpoint/folder.h"
+#include "tests/checkpoint/whole_file.h"
 
 using namespace talus;
-using namespace talus::scratch;
+using namespace talus::test;
 
 namespace {
 
-using Names = std::vector<std::string>;
+using Names = std::set<std::string>;
 
 constexpr size_t kMegabyte = size_t{1} << 20;
 
@@ -55,7 +57,7 @@ int check_no_room(const Folder& folder, const std::string& bytes, int error) {
                      status.text().find(path) != std::string::npos;
   sink.reset();
   if (!right) return said(false, "status", std::to_string(status.detail()) + ' ' + status.text());
-  if (contents(path) != "old") return said(false, "the old file", contents(path));
+  if (file_bytes(path) != "old") return said(false, "the old file", file_bytes(path));
   return said(folder.names() == Names{"x"}, "more files than one in", folder.path());
 }
 
@@ -126,7 +128,7 @@ TEST_CASE("file limits: two processes that save one name leave the bytes of one 
     }
   }
   CHECK(seen > 0);
-  CHECK((contents(path) == a || contents(path) == b));
+  CHECK((file_bytes(path) == a || file_bytes(path) == b));
   CHECK(folder.names() == Names{"x"});
 }
 

@@ -6,10 +6,11 @@
 #include <set>
 
 #include "tests/checkpoint/fault_calls.h"
-#include "tests/checkpoint/scratch.h"
+#include "tests/checkpoint/folder.h"
+#include "tests/checkpoint/whole_file.h"
 
 using namespace talus;
-using namespace talus::scratch;
+using namespace talus::test;
 using faults::Call;
 
 namespace {
@@ -114,7 +115,7 @@ const std::string kOld = "the old bytes", kNew = "quite new bytes, and some more
 
 TEST_CASE("power loss: at each call of a save the path holds the old bytes or the new, whole") {
   const Folder folder;
-  put(folder / "x", kOld);
+  write_file(folder / "x", kOld);
   const Calls calls = log_of_save(folder, kNew, {.most = 8});
   CAPTURE(faults::describe(calls));
   CHECK(all_outcomes(calls, folder / "x", kOld) == Outcomes{kOld, kNew});
@@ -124,7 +125,7 @@ TEST_CASE("power loss: at each call of a save the path holds the old bytes or th
 TEST_CASE("power loss: also where a save fails at one of its calls") {
   for (int64_t k = 0; k < 100; ++k) {
     const Folder folder;
-    put(folder / "x", kOld);
+    write_file(folder / "x", kOld);
     faults::watch(folder.path(), {.fail_at = k, .error = 5, .most = 16});
     (void)save(folder / "x", kNew, 4).ok();
     const Calls calls = faults::stop();
@@ -139,7 +140,7 @@ TEST_CASE("power loss: also where a save fails at one of its calls") {
 // That the model can find a fault at all.
 TEST_CASE("power loss: a save that syncs too little is found by what is left of it") {
   const Folder folder;
-  put(folder / "x", kOld);
+  write_file(folder / "x", kOld);
   const Calls calls = log_of_save(folder, kNew, {.most = 8});
   const Calls file_unsynced = without(calls, "fsync", false);
   CHECK(all_outcomes(file_unsynced, folder / "x", kOld).size() > 2);

@@ -68,7 +68,7 @@ MUTANTS = (
     kernel("a tail that is one element too short", "pass.inl",
            "i < cut.head + cut.tail", "i + 1 < cut.head + cut.tail"),
     kernel("a parameter without a gradient is updated", "pass.inl",
-           "if (scalar_class == kIdle) continue;", "if (scalar_class == kIdle) scalar_class;"),
+           "if (!tables.columns[kGradient * tables.tensors + piece.tensor]) continue;", ""),
     kernel("the scalars of the class before", "pass.inl", "if (scalar_class != loaded)",
            "if (loaded == kIdle)"),
     trial("a fold over the tiles of another tensor", "fold.inl",

@@ -86,6 +86,7 @@ struct Context {
   std::vector<int32_t> classes;
   std::vector<uint8_t> flags;
   std::vector<std::function<int32_t()>> graph;
+  std::vector<char> staging[2];
   int64_t launches = 0;
 };
 
@@ -223,6 +224,25 @@ int32_t copy(void* context, void* to, const void* from, uint64_t bytes, void* st
   return TALUS_OK;
 }
 
+int32_t set_staging(void* context, uint64_t bytes, void** buffers) {
+  ENTER(nullptr);
+  for (size_t side = 0; side < 2; ++side) {
+    x->staging[side].assign(bytes, 0);
+    if (bytes) buffers[side] = x->staging[side].data();
+  }
+  return TALUS_OK;
+}
+
+int32_t start_copy(void* context, int32_t, void* to, const void* from, uint64_t bytes,
+                   void* stream) {
+  return copy(context, to, from, bytes, stream);
+}
+
+int32_t wait_copy(void* context, int32_t) {
+  ENTER(nullptr);
+  return TALUS_OK;
+}
+
 int32_t is_capturing(void* context, void* stream, int32_t* out) {
   if (const int32_t lost = static_cast<Context*>(context)->lost) return lost;
   *out = stream == kFakeCapture;
@@ -335,6 +355,9 @@ Backend make_table() {
   t.release = release;
   t.check_pointer = check_pointer;
   t.copy = copy;
+  t.set_staging = set_staging;
+  t.start_copy = start_copy;
+  t.wait_copy = wait_copy;
   t.is_capturing = is_capturing;
   t.workspace_bytes = workspace_bytes;
   t.set_plan = set_plan;

@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <deque>
 
+#include "tests/checkpoint/memory_file.h"
 #include "tests/plugin/device.h"
 
+using namespace talus;
 using namespace talus::abi;
 
 namespace {
@@ -446,4 +448,26 @@ TEST_CASE("device: the host's allocator serves it, with the stream of the call")
   talus_destroy(device.opt);
   device.opt = nullptr;
   CHECK(host.live == 0);
+}
+
+TEST_CASE(
+    "device: checkpoints have the CPU's bytes, and a copy that fails is told and changes nothing") {
+  Run device("adamw", 1), host("adamw", kHost), fresh("adamw", 1);
+  both(device, host, [](Run& run) { step(run), step(run); });
+  const std::string saved = test::save_bytes(device.opt, TALUS_SAVE_PARAMS);
+  CHECK(saved == test::save_bytes(host.opt, TALUS_SAVE_PARAMS));
+  for (const char* function : {"set_staging", "start_copy", "wait_copy", "allocate"})
+    for (int call = 1; call <= 2; ++call) {
+      INFO(function << ", call " << call);
+      if (std::string(function) == "allocate" && call == 2) continue;  // one block is all
+      if (std::string(function) == "set_staging" && call == 2) continue;
+      const Failing failing(function, call, TALUS_E_DEVICE, 719);
+      refused_on(fresh, std::string(function) == "allocate" ? TALUS_E_MEMORY : TALUS_E_DEVICE, {},
+                 [&] { return test::load_bytes(fresh.opt, saved, TALUS_LOAD_PARAMS); });
+    }
+  REQUIRE(test::load_bytes(fresh.opt, saved, TALUS_LOAD_PARAMS) == TALUS_OK);
+  CHECK(test::save_bytes(fresh.opt, TALUS_SAVE_PARAMS) == saved);
+  both(fresh, host, [](Run& run) { step(run); });
+  CHECK(test::save_bytes(fresh.opt, TALUS_SAVE_PARAMS) ==
+        test::save_bytes(host.opt, TALUS_SAVE_PARAMS));
 }

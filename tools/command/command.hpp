@@ -22,6 +22,7 @@ struct Command {
 };
 
 Command add_bench(CLI::App& app);
+Command add_bench_checkpoint(CLI::App& app);
 Command add_info(CLI::App& app);
 Command add_list(CLI::App& app);
 Command add_selftest(CLI::App& app);
