@@ -30,6 +30,8 @@ HOUSE = {
     "tools": ("include",),
     # Device memory for the command comes from the plugin, which has the runtime.
     "tools/device": ("include", "lib/table", "lib/device", "tools"),
+    # What shows and compares checkpoints reads the files themselves, without an optimizer.
+    "tools/checkpoint": ("include", "lib/base", "lib/checkpoint", "tools"),
     # The bench runs roof kernels over the plan and threads of a step, so it looks inside.
     "tools/bench": ("include", "lib/base", "lib/rules", "lib/table", "lib/cpu", "lib/optimizer",
                     "tools"),

@@ -155,6 +155,7 @@ class Short(Program):
             ("--epochs", "99999999999999999999"), ("--batch", "-1"), ("--seed", "-1"),
             ("--seed", "nine"), ("--threads", "-2"), ("--dtype", "f64"), ("--set", "lr"),
             ("--set", "lr="), ("--set", "=1"), ("--set", "lr=1,5"), ("--nonsense", "1"),
+            ("--save", "weights.bin"), ("--save", ".safetensors"), ("--stop-after", "-1"),
             ("--epochs",), ("--verbose",), ("extra", "word"),
         ]
         for args in bad:

@@ -21,7 +21,7 @@ static const int kWidth[kLayers + 1] = {kPixels, kHidden, kClasses};
 
 typedef struct Image {
   float pixels[kPixels]; /* 0 .. 1 */
-  int digit;
+  int digit, number;     /* number: place in the file, from 0 */
 } Image;
 
 typedef struct Images {

@@ -3,7 +3,9 @@
  *     train_digits --optimizer sgd --set lr=0.05 --dtype bf16
  *
  * The network and its gradients (perceptron.h) are the program's own affair; talus sees pointers,
- * dtypes and names. For the use of the library read create_optimizer, train_epoch and train.
+ * dtypes and names. For the use of the library read create_optimizer, train_epoch and train, and
+ * for checkpoints digits_checkpoint.h: a run that is stopped, also inside an epoch, and resumed
+ * gives the bits of one that is not.
  * Nothing here knows what algorithms and hyperparameters there are, so a new one runs at once.
  *
  * Fixed before any tuning: the split into three thirds by kSplitSeed, whatever --seed is; the
@@ -11,8 +13,7 @@
  * kNoise, kPresets and the defaults of --epochs and --batch. The test third is read once, at the
  * end of the run.
  */
-#define _POSIX_C_SOURCE 200809L /* isatty, fileno */
-#include <errno.h>
+#define _POSIX_C_SOURCE 200809L /* isatty, fileno, ftruncate */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,14 +22,12 @@
 
 #include <talus.h>
 
-#include "half.h"
+#include "digits_checkpoint.h"
+#include "digits_failure.h"
+#include "digits_images.h"
+#include "digits_options.h"
 #include "perceptron.h"
 
-#ifndef TALUS_DIGITS_CSV
-#define TALUS_DIGITS_CSV "digits.csv"
-#endif
-
-enum { kMaxSets = 32, kMaxImages = 10000 };
 static const uint64_t kSplitSeed = 1797;
 static const float kNoise = 0.3f; /* standard deviation, added to pixels in training */
 
@@ -38,18 +37,6 @@ static const struct {
   double value;
 } kPresets[] = {
     {"adamw", "lr", 0.01}, {"adam", "lr", 0.01}, {"sgd", "lr", 0.1}, {"sgd", "momentum", 0.9}};
-
-/* How parameters and gradients are stored. */
-typedef struct Dtype {
-  const char *name;
-  int32_t id;
-  float (*widen)(uint16_t); /* NULL for f32: nothing to convert */
-  uint16_t (*narrow)(float);
-} Dtype;
-
-static const Dtype kDtypes[] = {{"f32", TALUS_F32, NULL, NULL},
-                                {"bf16", TALUS_BF16, bf16_widen, bf16_narrow},
-                                {"f16", TALUS_F16, f16_widen, f16_narrow}};
 
 /* A network's numbers in the dtype of the run: in f32 its own memory, else a 16-bit copy of it; and
  * what talus sees of them. */
@@ -72,92 +59,14 @@ static void fetch(void *data, const void *device, size_t bytes) {
 static void release(void *device) { (void)device; }
 #endif
 
-typedef struct Options {
-  const char *optimizer, *data, *log, *save;
-  const Dtype *dtype;
-  struct {
-    const char *name;
-    double value;
-  } sets[kMaxSets];
-  int set_count;
-  long long seed, epochs, batch, threads; /* threads -1: not given */
-  int quiet, rows;
-} Options;
-
 typedef struct Run {
   Options options;
   Network net;
   Storage storage;
   talus_optimizer *opt;
   Images training, validation, test;
-  uint64_t random;
+  Position at;
 } Run;
-
-#define CHECK(call)                           \
-  do {                                        \
-    talus_status status_ = (call);            \
-    if (status_ != TALUS_OK) refuse(status_); \
-  } while (0)
-
-static void refuse(talus_status status) {
-  fprintf(stderr, "train_digits: %s: %s\n", talus_status_name(status), talus_last_error());
-  exit(1);
-}
-
-static void fail(const char *what, const char *where) {
-  fprintf(stderr, "train_digits: %s: %s\n", where, what);
-  exit(1);
-}
-
-static void misuse(const char *what, const char *got) {
-  fprintf(stderr, "train_digits: %s '%s'; see train_digits --help\n", what, got);
-  exit(2);
-}
-
-static void *allocate(size_t count, size_t bytes) {
-  void *memory = calloc(count, bytes);
-  if (memory == NULL) fail("not enough memory", "calloc");
-  return memory;
-}
-
-/* Reads "p,p,...,p,digit": 64 pixels of 0 .. 16. Returns 0 where the line is anything else. */
-static int parse_image(const char *line, Image *image) {
-  for (int i = 0; i <= kPixels; ++i) {
-    char *end;
-    long value = strtol(line, &end, 10);
-    int last = i == kPixels;
-    if (end == line || value < 0 || value > (last ? kClasses - 1 : 16)) return 0;
-    if (last) image->digit = (int)value;
-    if (last) return *end == '\n' || *end == '\0';
-    if (*end != ',') return 0;
-    image->pixels[i] = (float)value / 16.0f;
-    line = end + 1;
-  }
-  return 0;
-}
-
-static Images load_images(const char *path) {
-  Images images = {allocate(kMaxImages, sizeof(Image)), 0};
-  char line[512];
-  FILE *file = fopen(path, "r");
-  if (file == NULL) fail("cannot be opened", path);
-  while (fgets(line, sizeof line, file) != NULL) {
-    if (images.count == kMaxImages) fail("too many images", path);
-    if (!parse_image(line, &images.image[images.count++])) {
-      fprintf(stderr, "train_digits: line %d: ", images.count);
-      fail("expected 64 pixels of 0 to 16 and a digit", path);
-    }
-  }
-  if (ferror(file)) fail("cannot be read", path);
-  fclose(file);
-  if (images.count < 3) fail("too few images for three thirds", path);
-  return images;
-}
-
-static Images third(Images all, int which) {
-  Images part = {all.image + which * (all.count / 3), all.count / 3};
-  return part;
-}
 
 static size_t element_bytes(const Storage *storage) { return storage->dtype->narrow ? 2 : 4; }
 
@@ -302,7 +211,7 @@ static void print_stats(talus_optimizer *opt, const Storage *storage) {
 }
 
 /* The parameters as f32, which tells runs apart to the last bit. */
-static void save(const Network *net, const char *path) {
+static void write_parameters(const Network *net, const char *path) {
   FILE *file = path ? fopen(path, "wb") : NULL;
   if (path == NULL) return;
   if (file == NULL) fail("cannot be written", path);
@@ -314,20 +223,29 @@ static void print_score(const char *part, Score score) {
   printf("%s accuracy %.4f (%d of %d)\n", part, accuracy_of(score), score.right, score.count);
 }
 
-/* Takes a step for each batch; returns the mean loss of an image. */
-static double train_epoch(Run *run) {
+static long long steps_of(const Run *run) {
+  long long batch = run->options.batch, in_epoch = (run->training.count + batch - 1) / batch;
+  return run->at.epoch * in_epoch + (run->at.image + batch - 1) / batch;
+}
+
+static int is_stopped(const Run *run) {
+  return run->options.stop_after >= 0 && steps_of(run) >= run->options.stop_after;
+}
+
+/* Takes a step for each batch, from where the epoch is; leaves the mean loss of an image. */
+static void train_epoch(Run *run) {
   Images images = run->training;
-  double loss = 0;
-  for (int first = 0; first < images.count; first += (int)run->options.batch) {
-    Images batch = {images.image + first, images.count - first};
+  while (run->at.image < images.count && !is_stopped(run)) {
+    Images batch = {images.image + run->at.image, images.count - run->at.image};
     if (batch.count > run->options.batch) batch.count = (int)run->options.batch;
-    loss += compute_gradients(&run->net, batch, kNoise, &run->random) * batch.count / images.count;
+    double loss = compute_gradients(&run->net, batch, kNoise, &run->at.random);
+    run->at.loss += loss * batch.count / images.count;
     store_gradients(&run->net, &run->storage);
     if (run->options.rows) bind_rows(run);
     CHECK(talus_step(run->opt, NULL));
     load_parameters(&run->net, &run->storage);
+    run->at.image += batch.count;
   }
-  return loss;
 }
 
 static void show_progress(long long epoch, long long epochs, Score validation) {
@@ -338,11 +256,41 @@ static void show_progress(long long epoch, long long epochs, Score validation) {
           accuracy_of(validation), epoch == epochs ? "\n" : "");
 }
 
-static FILE *open_log(const char *path) {
-  FILE *log = path ? fopen(path, "w") : NULL;
-  if (path && !log) fail("cannot be written", path);
-  if (log) fprintf(log, "epoch,train_loss,validation_loss,validation_accuracy\n");
+static const char *const kLogHeader = "epoch,train_loss,validation_loss,validation_accuracy\n";
+
+/* Leaves what a log from the first epoch on says of epochs before this one, for the checkpoint may
+ * be older than the log; and nothing of one without its header, which is of another resumption.
+ */
+static void cut_log(FILE *log, const char *path, long long epoch) {
+  char line[128];
+  long end = 0;
+  if (fgets(line, sizeof line, log) != NULL && strcmp(line, kLogHeader) == 0) {
+    do end = ftell(log);
+    while (fgets(line, sizeof line, log) != NULL && strtoll(line, NULL, 10) <= epoch);
+  }
+  if (fseek(log, end, SEEK_SET) != 0 || ftruncate(fileno(log), end) != 0)
+    fail("cannot be continued", path);
+}
+
+static FILE *open_log(const Run *run) {
+  const char *path = run->options.log;
+  FILE *log = path && run->options.resume ? fopen(path, "r+") : NULL;
+  if (log) cut_log(log, path, run->at.epoch);
+  if (log || path == NULL) return log;
+  log = fopen(path, "w");
+  if (log == NULL) fail("cannot be written", path);
+  if (!run->options.resume) fputs(kLogHeader, log);
   return log;
+}
+
+static void end_epoch(Run *run, FILE *log, int progress) {
+  Score score = score_of(&run->net, run->validation);
+  long long epoch = ++run->at.epoch;
+  if (progress) show_progress(epoch, run->options.epochs, score);
+  if (log) fprintf(log, "%lld,%.6f,", epoch, run->at.loss);
+  if (log) fprintf(log, "%.6f,%.6f\n", score.loss, accuracy_of(score));
+  run->at.image = 0;
+  run->at.loss = 0;
 }
 
 /* The learning rate falls in a straight line to lr / epochs. */
@@ -350,148 +298,60 @@ static void train(Run *run) {
   long long epochs = run->options.epochs;
   int progress = !run->options.quiet && isatty(fileno(stderr));
   int has_lr = has_hyper(talus_group_algorithm(run->opt, 0), "lr");
-  FILE *log = open_log(run->options.log);
-  double lr = 0;
-  if (has_lr) CHECK(talus_get(run->opt, 0, "lr", &lr));
-  for (long long epoch = 0; epoch < epochs; ++epoch) {
-    double left = 1 - (double)epoch / (double)epochs;
-    if (has_lr) CHECK(talus_set(run->opt, TALUS_ALL, "lr", lr * left));
-    shuffle(run->training, &run->random);
-    double loss = train_epoch(run);
-    Score score = score_of(&run->net, run->validation);
-    if (progress) show_progress(epoch + 1, epochs, score);
-    if (log) fprintf(log, "%lld,%.6f,", epoch + 1, loss);
-    if (log) fprintf(log, "%.6f,%.6f\n", score.loss, accuracy_of(score));
+  FILE *log = open_log(run);
+  while (run->at.epoch < epochs && !is_stopped(run)) {
+    double left = 1 - (double)run->at.epoch / (double)epochs;
+    if (has_lr) CHECK(talus_set(run->opt, TALUS_ALL, "lr", run->at.lr * left));
+    if (run->at.image == 0) shuffle(run->training, &run->at.random);
+    train_epoch(run);
+    if (run->at.image == run->training.count) end_epoch(run, log, progress);
   }
   if (log && (ferror(log) | fclose(log))) fail("cannot be written", run->options.log);
 }
 
-static void print_names(const char *list) {
-  printf("  %s:", list);
-  for (int32_t i = 0; i < talus_name_count(list); ++i) printf(" %s", talus_name_at(list, i));
-  printf("\n");
-}
-
-static void print_help(void) {
-  printf(
-      "Trains a small network on 8 x 8 digits and prints its accuracy on images it never saw.\n\n"
-      "  --optimizer NAME   an algorithm or alias below (adamw)\n"
-      "  --set NAME=VALUE   a hyperparameter of it; may be given again\n"
-      "  --dtype NAME       of parameters and gradients: f32, bf16 or f16 (f32)\n"
-      "  --epochs N         passes over the training images (80)\n"
-      "  --batch N          images of a step (32)\n"
-      "  --seed N           of initialisation, batches and noise (1)\n"
-      "  --threads N        most threads of a step, 0: all; never changes a result\n"
-      "  --data FILE        lines of 64 pixels of 0 to 16 and the digit\n"
-      "  --log FILE         CSV: epoch,train_loss,validation_loss,validation_accuracy\n"
-      "  --save FILE        the parameters after training, raw f32\n"
-      "  --rows             give gradients as rows, all of them, as sparse_adam must\n"
-      "  --quiet            no progress bar, which a terminal gets\n"
-      "  --help\n\n"
-      "Example: train_digits --optimizer sgd --set lr=0.05 --set nesterov=1 --dtype bf16\n\n");
-  print_names("algorithms");
-  print_names("aliases");
-  exit(0);
-}
-
-static long long parse_integer(const char *option, const char *text, long long min, long long max) {
-  char *end;
-  errno = 0;
-  long long value = strtoll(text, &end, 10);
-  if (end == text || *end != '\0' || errno != 0 || value < min || value > max) {
-    fprintf(stderr, "train_digits: %s takes an integer of %lld to %lld, got '%s'\n", option, min,
-            max, text);
-    exit(2);
+/* Of the optimizer as set up: talus_load brings the lr of the epoch that was saved. */
+static void start(Run *run, Images all) {
+  const Options *options = &run->options;
+  if (has_hyper(talus_group_algorithm(run->opt, 0), "lr"))
+    CHECK(talus_get(run->opt, 0, "lr", &run->at.lr));
+  char *signature = sign_run(options, all);
+  if (options->resume) {
+    resume(run->opt, options->resume, signature, &run->at, run->training);
+    load_parameters(&run->net, &run->storage);
   }
-  return value;
+  keep_note(run->opt, kSignature, signature);
+  free(signature);
 }
 
-static void parse_set(Options *options, char *text) {
-  char *equals = strchr(text, '='), *end = NULL;
-  if (options->set_count == kMaxSets) misuse("too many --set, at", text);
-  double value = equals ? strtod(equals + 1, &end) : 0;
-  if (equals == NULL || equals == text || end == equals + 1 || *end != '\0')
-    misuse("--set takes NAME=NUMBER, got", text);
-  *equals = '\0';
-  options->sets[options->set_count].name = text;
-  options->sets[options->set_count++].value = value;
-}
-
-static const Dtype *parse_dtype(const char *text) {
-  for (size_t i = 0; i < sizeof kDtypes / sizeof *kDtypes; ++i)
-    if (strcmp(kDtypes[i].name, text) == 0) return &kDtypes[i];
-  misuse("--dtype takes f32, bf16 or f16, got", text);
-  return NULL;
-}
-
-static void parse_value(Options *options, const char *option, char *value) {
-  const struct {
-    const char *option;
-    long long *number, min, max;
-  } numbers[] = {{"--epochs", &options->epochs, 1, 100000},
-                 {"--batch", &options->batch, 1, 100000},
-                 {"--seed", &options->seed, 0, INT64_MAX},
-                 {"--threads", &options->threads, 0, 100000}};
-  const struct {
-    const char *option, **text;
-  } texts[] = {{"--optimizer", &options->optimizer},
-               {"--data", &options->data},
-               {"--log", &options->log},
-               {"--save", &options->save}};
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i) {
-    if (strcmp(numbers[i].option, option) != 0) continue;
-    *numbers[i].number = parse_integer(option, value, numbers[i].min, numbers[i].max);
-    return;
-  }
-  for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
-    if (strcmp(texts[i].option, option) != 0) continue;
-    *texts[i].text = value;
-    return;
-  }
-  if (strcmp(option, "--set") == 0)
-    parse_set(options, value);
-  else if (strcmp(option, "--dtype") == 0)
-    options->dtype = parse_dtype(value);
+/* A run that was stopped has not ended, and does not look at the test third. */
+static void report(const Run *run) {
+  print_stats(run->opt, &run->storage);
+  print_score("validation", score_of(&run->net, run->validation));
+  if (run->at.epoch == run->options.epochs)
+    print_score("test", score_of(&run->net, run->test));
   else
-    misuse("unknown option", option);
-}
-
-static Options parse_options(int argc, char **argv) {
-  Options options = {
-      "adamw", TALUS_DIGITS_CSV, NULL, NULL, &kDtypes[0], {{NULL, 0}}, 0, 1, 80, 32, -1, 0, 0};
-  for (int i = 1; i < argc; ++i) {
-    if (strcmp(argv[i], "--help") == 0) print_help();
-    int quiet = strcmp(argv[i], "--quiet") == 0, rows = strcmp(argv[i], "--rows") == 0;
-    options.quiet |= quiet;
-    options.rows |= rows;
-    if (quiet || rows) continue;
-    if (i + 1 == argc) misuse("unknown option, or nothing after it:", argv[i]);
-    parse_value(&options, argv[i], argv[i + 1]);
-    ++i;
-  }
-  const char *rows = talus_name_doc("row_gradients", options.optimizer);
-  options.rows |= rows != NULL && strcmp(rows, "takes no others") == 0;
-  return options;
+    printf("stopped after %lld steps, in epoch %lld of %lld\n", steps_of(run), run->at.epoch + 1,
+           run->options.epochs);
 }
 
 int main(int argc, char **argv) {
   static Run run;
   uint64_t split = kSplitSeed;
   run.options = parse_options(argc, argv);
-  run.random = (uint64_t)run.options.seed;
+  run.at.random = (uint64_t)run.options.seed;
   Images all = load_images(run.options.data);
   shuffle(all, &split);
   run.training = third(all, 0), run.validation = third(all, 1), run.test = third(all, 2);
-  init_network(&run.net, &run.random);
+  init_network(&run.net, &run.at.random);
   run.storage = create_storage(run.options.dtype, &run.net);
   run.opt = create_optimizer(&run);
 
   print_hypers(run.opt, run.options.optimizer);
+  start(&run, all);
   train(&run);
-  save(&run.net, run.options.save);
-  print_stats(run.opt, &run.storage);
-  print_score("validation", score_of(&run.net, run.validation));
-  print_score("test", score_of(&run.net, run.test));
+  write_parameters(&run.net, run.options.parameters);
+  if (run.options.save) save(run.opt, run.options.save, &run.at, run.training);
+  report(&run);
 
   talus_destroy(run.opt);
   destroy_storage(&run.storage);

@@ -15,7 +15,7 @@ using safetensors::Header;
 using safetensors::Tensor;
 using Named = std::pair<const std::string, Tensor>;
 
-constexpr uint64_t kMostIndexBytes = 100'000'000;
+constexpr const char* kVersionKey = "talus.version";
 
 Status read_head(Source& source, std::vector<uint8_t>* out) {
   uint8_t first[8] = {};
@@ -60,10 +60,31 @@ Status Catalogue::open(Source& source, Catalogue* out) {
 
 Status Catalogue::open(const std::string& path, Catalogue* out) {
   if (is_index(path)) return out->open_index(path);
+  Header header;
+  TALUS_TRY(out->open_file(path, &header));
+  TALUS_TRY(read_manifest(header.metadata, path, &out->manifest_));
+  return out->check_listed();
+}
+
+Status Catalogue::open_any(const std::string& path, Catalogue* out) {
+  if (is_index(path)) return out->open_index(path);
+  Header header;
+  TALUS_TRY(out->open_file(path, &header));
+  if (header.metadata.contains(kVersionKey)) {
+    TALUS_TRY(read_manifest(header.metadata, path, &out->manifest_));
+    return out->check_listed();
+  }
+  out->manifest_.version = 0;
+  out->manifest_.notes = std::move(header.metadata);
+  return {};
+}
+
+Status Catalogue::open_file(const std::string& path, Header* header) {
   std::unique_ptr<Source> source;
   TALUS_TRY(open_source(path, true, &source));
-  out->owned_.push_back(std::move(source));
-  return open(*out->owned_.back(), out);
+  owned_.push_back(std::move(source));
+  name_ = path;
+  return add_file(*owned_.back(), nullptr, header);
 }
 
 Status Catalogue::open_index(const std::string& path) {

@@ -34,9 +34,12 @@ class Catalogue {
   // One file, or an index with the files that it names. TALUS_E_IO, _FORMAT, _VERSION, _UNSUPPORTED.
   static Status open(const std::string& path, Catalogue* out);
   static Status open(Source& source, Catalogue* out);  // lives as long as the catalogue
+  // Also a file of other writers, without a manifest: version 0, and its metadata are notes.
+  static Status open_any(const std::string& path, Catalogue* out);
 
   const std::string& name() const { return name_; }
   const Manifest& manifest() const { return manifest_; }
+  bool foreign() const { return manifest_.version == 0; }
   const Stored* find(std::string_view key) const;  // NULL: none
   const std::map<std::string, Stored, std::less<>>& tensors() const { return tensors_; }
   Source& file(size_t i) const { return *files_[i]; }
@@ -51,6 +54,7 @@ class Catalogue {
   Status add_tensors(const safetensors::Header& header, const std::vector<uint32_t>& digests,
                      const std::map<std::string, Piece, std::less<>>& pieces);
   Status open_index(const std::string& path);
+  Status open_file(const std::string& path, safetensors::Header* header);
   Status join_pieces();
   Status check_listed() const;
 

@@ -11,8 +11,8 @@
 namespace talus {
 namespace {
 
-// A polynomial over GF(2) modulo Castagnoli's, the coefficient of x^31 in bit 0 (Castagnoli, Braeuer &
-// Herrmann 1993). The digest's bytes run through it, inverted before and after.
+// A polynomial over GF(2) modulo Castagnoli's, the coefficient of x^31 in bit 0 (Castagnoli,
+// Braeuer & Herrmann 1993). The digest's bytes run through it, inverted before and after.
 using Poly = uint32_t;
 constexpr Poly kModulus = 0x82f63b78, kOne = 0x80000000;
 
@@ -75,8 +75,8 @@ Poly run_by_table(Poly p, const uint8_t* data, size_t bytes) {
 }
 
 #if defined(__x86_64__)
-// ---- by the instruction: it takes three cycles and one may start in each, so three streams run side
-// by side; a stream is carried over the bytes behind it by a product with a power of x.
+// ---- by the instruction: it takes three cycles and one may start in each, so three streams run
+// side by side; a stream is carried over the bytes behind it by a product with a power of x.
 
 constexpr Tables<4> make_products(Poly factor) {
   Tables<4> products{};

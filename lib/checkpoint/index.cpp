@@ -9,8 +9,6 @@
 namespace talus {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr uint64_t kMostBytes = 100'000'000;
 constexpr const char* kMetadata = "metadata";
 constexpr const char* kWeightMap = "weight_map";
@@ -59,9 +57,8 @@ class Reader {
                  std::initializer_list<const char*> names) const {
     if (!json.is_object()) return fault(what + " is no JSON object");
     for (const char* name : names)
-      if (!json.contains(name)) return fault(what + " has no \"" + name + "\"");
-    if (json.size() == names.size()) return {};
-    for (const auto& [key, value] : json.items())
+      if (!json.find(name)) return fault(what + " has no \"" + name + "\"");
+    for (const auto& [key, value] : json.members())
       if (std::find(names.begin(), names.end(), key) == names.end())
         return fault(what + " has " + shown(key) + ", which is not known here");
     return {};
@@ -69,28 +66,27 @@ class Reader {
 
   Status read_files(const Json& json) {
     if (!json.is_object()) return fault("\"talus_files\" is no JSON object");
-    for (const auto& [name, record] : json.items()) {
+    for (const auto& [name, record] : json.members()) {
       if (!is_plain_name(name))
         return fault("file " + shown(name) + " is no plain name beside the index");
       TALUS_TRY(members(record, "file " + shown(name), {"size", "header_crc32c", "pieces"}));
       ShardRecord& out = index_.files[name];
       int64_t size = 0;
       const Json& crc = record["header_crc32c"];
-      if (!read_count(record["size"], &size) || !crc.is_number_unsigned() ||
-          crc.get<uint64_t>() > UINT32_MAX)
+      if (!read_count(record["size"], &size) || !crc.is_whole() || crc.whole() > UINT32_MAX)
         return fault("file " + shown(name) + ": size is no decimal text, or the digest no uint32");
       out.size = uint64_t(size);
-      out.header_crc32c = crc.get<uint32_t>();
-      TALUS_TRY(read_pieces(write_json(record["pieces"]), file_, &out.pieces));
+      out.header_crc32c = uint32_t(crc.whole());
+      TALUS_TRY(take_pieces(record["pieces"], file_, &out.pieces));
     }
     return {};
   }
 
   Status read_weight_map(const Json& json) {
     if (!json.is_object()) return fault("\"weight_map\" is no JSON object");
-    for (const auto& [key, file] : json.items()) {
+    for (const auto& [key, file] : json.members()) {
       if (!file.is_string()) return fault("weight_map: " + shown(key) + " is no text");
-      const auto& name = file.get_ref<const std::string&>();
+      const std::string& name = file.string();
       if (!index_.files.contains(name))
         return fault("weight_map: " + shown(key) + " is in " + shown(name) +
                      ", which \"talus_files\" does not list");
@@ -101,16 +97,16 @@ class Reader {
 
   Status read_metadata(const Json& json) {
     if (!json.is_object()) return fault("\"metadata\" is no JSON object");
-    for (const auto& [key, value] : json.items()) {
+    for (const auto& [key, value] : json.members()) {
       if (key == kTotalSize) {
-        if (!value.is_number_unsigned()) return fault("total_size is no number of bytes");
-        index_.total_size = value.get<uint64_t>();
+        if (!value.is_whole()) return fault("total_size is no number of bytes");
+        index_.total_size = value.whole();
       } else if (!value.is_string()) {
         return fault("metadata: " + shown(key) + " is no text");
       } else if (key == kGeneration) {
-        index_.generation = value.get<std::string>();
+        index_.generation = value.string();
       } else {
-        index_.metadata.emplace(key, value.get<std::string>());
+        index_.metadata.emplace(key, value.string());
       }
     }
     if (index_.generation.size() == kGenerationDigits &&
@@ -149,15 +145,16 @@ bool is_shard_of(const std::string& index_path, std::string_view name) {
 }
 
 std::string write_index(const Index& from) {
-  Json metadata = Json::object(), files = Json::object();
-  for (const auto& [key, value] : from.metadata) metadata[key] = value;
-  metadata[kTotalSize] = from.total_size;
-  metadata[kGeneration] = from.generation;
+  Json metadata = Json::object(), weights = Json::object(), files = Json::object();
+  metadata.emplace(kTotalSize, from.total_size);
+  metadata.emplace(kGeneration, from.generation);
+  for (const auto& [key, value] : from.metadata) metadata.emplace(key, value);
+  for (const auto& [key, file] : from.weight_map) weights.emplace(key, file);
   for (const auto& [name, record] : from.files)
-    files[name] = {{"size", json_count(int64_t(record.size))},
-                   {"header_crc32c", record.header_crc32c},
-                   {"pieces", Json::parse(write_pieces(record.pieces))}};
-  return Json{{kMetadata, metadata}, {kWeightMap, from.weight_map}, {kFiles, files}}.dump(1);
+    files.emplace(name, Json{{"size", json_count(int64_t(record.size))},
+                             {"header_crc32c", uint64_t{record.header_crc32c}},
+                             {"pieces", pieces_json(record.pieces)}});
+  return write_json(Json{{kMetadata, metadata}, {kWeightMap, weights}, {kFiles, files}}) + "\n";
 }
 
 Status read_index(std::string_view text, const std::string& file, Index* out) {

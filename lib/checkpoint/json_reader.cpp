@@ -33,8 +33,8 @@ class Cursor {
   const char** reached_;
 };
 
-// The reason in a text of the parser, without the token, which may be as long as the file and is not
-// always UTF-8.
+// The reason in a text of the parser, without the token, which may be as long as the file and is
+// not always UTF-8.
 std::string_view reason(std::string_view what) {
   constexpr std::string_view kBegin = "while parsing ", kNumber = "number overflow";
   if (what.find(kNumber) != what.npos) return kNumber;

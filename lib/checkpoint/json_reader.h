@@ -15,8 +15,8 @@ std::string shown(std::string_view name);
 // All values are refused but those that a reader overrides; equal keys are its own business.
 class JsonReader : public nlohmann::json_sax<nlohmann::json> {
  public:
-  // Reads a whole document; what is open at its end is the parser's to see. where: for texts; first:
-  // the byte of the file at which the text begins.
+  // Reads a whole document; what is open at its end is the parser's to see. where: for texts;
+  // first: the byte of the file at which the text begins.
   Status read(std::string_view text, const std::string& where, uint64_t first);
 
   bool null() override { return fail("null is not expected here"); }

@@ -15,9 +15,6 @@
 namespace talus {
 namespace {
 
-using nlohmann::json;
-using nlohmann::ordered_json;
-
 // The parser's strtod rounds as the caller's thread does, and its text has the locale's point.
 double nearest(std::string text, double otherwise) {
   for (char& c : text)
@@ -28,22 +25,20 @@ double nearest(std::string text, double otherwise) {
   return error == std::errc() ? value : otherwise;
 }
 
-// Builds a document. The library's own builder keeps the last of two equal keys without a word.
-template <class Json>
 class Builder final : public JsonReader {
  public:
   explicit Builder(Json* out) : root_(out) {}
 
-  bool null() override { return put(nullptr); }
-  bool boolean(bool value) override { return put(value); }
-  bool number_integer(number_integer_t value) override { return put(value); }
-  bool number_unsigned(number_unsigned_t value) override { return put(value); }
+  bool null() override { return put(Json()); }
+  bool boolean(bool value) override { return put(Json(value)); }
+  bool number_integer(number_integer_t value) override { return put(Json(double(value))); }
+  bool number_unsigned(number_unsigned_t value) override { return put(Json(uint64_t{value})); }
   bool number_float(number_float_t value, const string_t& text) override {
-    return put(nearest(text, value));
+    return put(Json(nearest(text, value)));
   }
-  bool string(string_t& value) override { return put(std::move(value)); }
-  bool start_object(size_t) override { return open(Json::value_t::object); }
-  bool start_array(size_t) override { return open(Json::value_t::array); }
+  bool string(string_t& value) override { return put(Json(std::move(value))); }
+  bool start_object(size_t) override { return open(Json::object()); }
+  bool start_array(size_t) override { return open(Json::array()); }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
 
@@ -61,10 +56,10 @@ class Builder final : public JsonReader {
     std::set<std::string, std::less<>> names;
   };
 
-  bool open(typename Json::value_t type) {
+  bool open(Json empty) {
     if (levels_.size() == kJsonDepth)
       return fail("deeper than " + std::to_string(kJsonDepth) + " levels");
-    levels_.push_back({Json(type), {}, {}});
+    levels_.push_back({std::move(empty), {}, {}});
     return true;
   }
   bool close() {
@@ -72,28 +67,17 @@ class Builder final : public JsonReader {
     levels_.pop_back();
     return put(std::move(whole));
   }
-  template <class T>
-  bool put(T&& value) {
+  bool put(Json value) {
     if (levels_.empty()) {
-      *root_ = std::forward<T>(value);
+      *root_ = std::move(value);
       return true;
     }
     Level& level = levels_.back();
     if (level.value.is_array())
-      level.value.push_back(std::forward<T>(value));
+      level.value.push_back(std::move(value));
     else
-      append(level.value.template get_ref<typename Json::object_t&>(), std::move(level.name),
-             std::forward<T>(value));
+      level.value.emplace(std::move(level.name), std::move(value));
     return true;
-  }
-  // An ordered object would search all its members for the name.
-  template <class T>
-  static void append(json::object_t& to, std::string&& name, T&& value) {
-    to.emplace(std::move(name), std::forward<T>(value));
-  }
-  template <class T>
-  static void append(ordered_json::object_t& to, std::string&& name, T&& value) {
-    to.emplace_back(std::move(name), std::forward<T>(value));
   }
 
   Json* root_;
@@ -110,81 +94,81 @@ void write_number(double value, std::string* out) {
   out->append(text, end);
 }
 
-template <class Json>
+void write_string(const std::string& text, std::string* out) {
+  *out += nlohmann::json(text).dump();
+}
+
 void write(const Json& from, std::string* out);
 
-template <class Json>
 void write_members(const Json& from, std::string* out) {
   char separator = '{';
-  for (const auto& [name, value] : from.template get_ref<const typename Json::object_t&>()) {
+  for (const auto& [name, value] : from.members()) {
     *out += std::exchange(separator, ',');
-    *out += Json(name).dump();
+    write_string(name, out);
     *out += ':';
     write(value, out);
   }
   *out += separator == '{' ? "{}" : "}";
 }
 
-template <class Json>
 void write_elements(const Json& from, std::string* out) {
   char separator = '[';
-  for (const Json& value : from) {
+  for (const Json& value : from.elements()) {
     *out += std::exchange(separator, ',');
     write(value, out);
   }
   *out += separator == '[' ? "[]" : "]";
 }
 
-template <class Json>
 void write(const Json& from, std::string* out) {
-  if (from.is_object())
-    write_members(from, out);
-  else if (from.is_array())
-    write_elements(from, out);
-  else if (from.is_number_float())
-    write_number(from.template get<double>(), out);
-  else
-    *out += from.dump();
+  switch (from.kind()) {
+    case Json::Kind::null: *out += "null"; break;
+    case Json::Kind::boolean: *out += from.boolean() ? "true" : "false"; break;
+    case Json::Kind::whole: *out += std::to_string(from.whole()); break;
+    case Json::Kind::number: write_number(from.number(), out); break;
+    case Json::Kind::string: write_string(from.string(), out); break;
+    case Json::Kind::array: write_elements(from, out); break;
+    case Json::Kind::object: write_members(from, out); break;
+  }
 }
 
 }  // namespace
 
-template <class Json>
 Status parse_json(std::string_view text, const std::string& where, Json* out) {
-  return Builder<Json>(out).read(text, where, 0);
+  const FloatEnvironment ieee;  // integers are rounded as well
+  return Builder(out).read(text, where, 0);
 }
 
-template <class Json>
 std::string write_json(const Json& from) {
   std::string out;
   write(from, &out);
   return out;
 }
 
-json json_number(double value) {
+Json json_number(double value) {
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   return value;
 }
 
-template <class Json>
 bool read_number(const Json& from, double* out) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const FloatEnvironment ieee;  // integers are rounded as well
-  if (from.is_number())
-    *out = from.template get<double>();
-  else if (from == "inf" || from == "-inf")
-    *out = from == "inf" ? kInfinity : -kInfinity;
+  const FloatEnvironment ieee;
+  if (from.is_whole())
+    *out = double(from.whole());
+  else if (from.kind() == Json::Kind::number)
+    *out = from.number();
+  else if (from.is_string() && (from.string() == "inf" || from.string() == "-inf"))
+    *out = from.string() == "inf" ? kInfinity : -kInfinity;
   else
     return false;
   return true;
 }
 
-json json_count(int64_t value) { return std::to_string(value); }
+Json json_count(int64_t value) { return std::to_string(value); }
 
-template <class Json>
 bool read_count(const Json& from, int64_t* out) {
   if (!from.is_string()) return false;
-  const auto& text = from.template get_ref<const std::string&>();
+  const std::string& text = from.string();
   if (text.empty() || (text[0] == '0' && text.size() > 1) || text[0] == '-') return false;
   int64_t value = 0;
   const char* const last = text.data() + text.size();
@@ -193,14 +177,5 @@ bool read_count(const Json& from, int64_t* out) {
   *out = value;
   return true;
 }
-
-template Status parse_json(std::string_view, const std::string&, json*);
-template Status parse_json(std::string_view, const std::string&, ordered_json*);
-template std::string write_json(const json&);
-template std::string write_json(const ordered_json&);
-template bool read_number(const json&, double*);
-template bool read_number(const ordered_json&, double*);
-template bool read_count(const json&, int64_t*);
-template bool read_count(const ordered_json&, int64_t*);
 
 }  // namespace talus

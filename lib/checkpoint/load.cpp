@@ -36,6 +36,7 @@ class Load {
 
   ~Load() {
     if (finished_) return;
+    if (touched_live_) into_.damage();
     if (allocated_) into_.take_back_memory();
   }
 
@@ -49,10 +50,8 @@ class Load {
       for (const Reading& r : plan_.readings) TALUS_TRY(verify(r));
     if (check_only) return progress_.end();
     TALUS_TRY(make_room());
-    const Status status = fill();
-    if (status.ok()) return take_over();
-    if (touched_live_) into_.damage(status);
-    return status;
+    TALUS_TRY(fill());
+    return take_over();
   }
 
  private:
@@ -267,11 +266,10 @@ class Load {
 
   // On the CPU nothing here can fail.
   Status take_over() {
-    for (const Staged& s : staged_)
-      if (const Status status = copy(s.live, s.copy.get(), s.bytes); !status.ok()) {
-        into_.damage(status);
-        return status;
-      }
+    for (const Staged& s : staged_) {
+      touched_live_ = true;
+      TALUS_TRY(copy(s.live, s.copy.get(), s.bytes));
+    }
     into_.restore(plan_.restored);
     finished_ = true;
     return {};

@@ -12,7 +12,6 @@
 namespace talus {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using safetensors::Strings;
 
 constexpr std::string_view kFormat = "format", kVersion = "talus.version",
@@ -42,11 +41,11 @@ std::vector<std::string> sorted(std::vector<std::string> names) {
 Json params_json(const std::vector<ParamRecord>& params) {
   Json list = Json::array();
   for (const ParamRecord& p : params)
-    list.push_back({{"name", p.name},
-                    {"dtype", p.dtype},
-                    {"shape", p.shape},
-                    {"group", p.group},
-                    {"slots", p.slots}});
+    list.push_back(Json{{"name", p.name},
+                        {"dtype", p.dtype},
+                        {"shape", p.shape},
+                        {"group", uint64_t(p.group)},
+                        {"slots", p.slots}});
   return list;
 }
 
@@ -55,7 +54,7 @@ Json groups_json(const std::vector<GroupRecord>& groups) {
   for (const GroupRecord& g : groups) {
     Json hyper = Json::object();
     for (const auto& [name, value] : g.hyper) hyper.emplace(name, json_number(value));
-    list.push_back({{"algorithm", g.algorithm}, {"hyper", std::move(hyper)}, {"mode", g.mode}});
+    list.push_back(Json{{"algorithm", g.algorithm}, {"hyper", std::move(hyper)}, {"mode", g.mode}});
   }
   return list;
 }
@@ -89,26 +88,26 @@ class Place {
 Status check_members(const Json& json, const Place& at,
                      std::initializer_list<std::string_view> expected) {
   if (!json.is_object()) return at.fault("no JSON object");
-  for (const auto& item : json.items())
-    if (std::find(expected.begin(), expected.end(), item.key()) == expected.end())
-      return at.fault("unknown member " + shown(item.key()));
+  for (const auto& [name, value] : json.members())
+    if (std::find(expected.begin(), expected.end(), name) == expected.end())
+      return at.fault("unknown member " + shown(name));
   for (const std::string_view name : expected)
-    if (!json.contains(name)) return at.fault("no member " + shown(name));
+    if (!json.find(name)) return at.fault("no member " + shown(name));
   return {};
 }
 
 Status read_string(const Json& json, const Place& at, std::string* out) {
   if (!json.is_string()) return at.fault("no string");
-  *out = json.get<std::string>();
+  *out = json.string();
   return {};
 }
 
 Status read_shape(const Json& json, const Place& at, std::vector<uint64_t>* out) {
   if (!json.is_array()) return at.fault("no list");
-  for (const Json& extent : json) {
-    if (!extent.is_number_unsigned())
+  for (const Json& extent : json.elements()) {
+    if (!extent.is_whole())
       return at.element(out->size()).fault("no extent, expected an integer from 0 on");
-    out->push_back(extent.get<uint64_t>());
+    out->push_back(extent.whole());
   }
   return {};
 }
@@ -116,7 +115,7 @@ Status read_shape(const Json& json, const Place& at, std::vector<uint64_t>* out)
 Status read_slots(const Json& json, const Place& at, std::vector<std::string>* out) {
   if (!json.is_array()) return at.fault("no list");
   std::set<std::string> seen;
-  for (const Json& slot : json) {
+  for (const Json& slot : json.elements()) {
     std::string name;
     TALUS_TRY(read_string(slot, at.element(out->size()), &name));
     if (!seen.insert(name).second) return at.fault(shown(name) + " twice");
@@ -126,9 +125,9 @@ Status read_slots(const Json& json, const Place& at, std::vector<std::string>* o
 }
 
 Status read_group_index(const Json& json, const Place& at, size_t group_count, int32_t* out) {
-  if (!json.is_number_unsigned() || json.get<uint64_t>() >= group_count)
+  if (!json.is_whole() || json.whole() >= group_count)
     return at.fault("no group, expected an integer below " + std::to_string(group_count));
-  *out = json.get<int32_t>();
+  *out = int32_t(json.whole());
   return {};
 }
 
@@ -144,11 +143,10 @@ Status read_param(const Json& json, const Place& at, size_t group_count, ParamRe
 
 Status read_hyper(const Json& json, const Place& at, GroupRecord* out) {
   if (!json.is_object()) return at.fault("no JSON object");
-  for (const auto& item : json.items()) {
+  for (const auto& [name, text] : json.members()) {
     double value = 0;
-    if (!read_number(item.value(), &value))
-      return at.named(item.key()).fault("no number, \"inf\" or \"-inf\"");
-    out->hyper.emplace_back(item.key(), value);
+    if (!read_number(text, &value)) return at.named(name).fault("no number, \"inf\" or \"-inf\"");
+    out->hyper.emplace_back(name, value);
   }
   return {};
 }
@@ -229,7 +227,7 @@ class Reader {
     TALUS_TRY(parse(kGroups, &list));
     const Place at(file_, kGroups);
     if (!list.is_array()) return at.fault("no list");
-    for (const Json& group : list) {
+    for (const Json& group : list.elements()) {
       const Place here = at.element(out->size());
       TALUS_TRY(read_group(group, here, &out->emplace_back()));
     }
@@ -242,7 +240,7 @@ class Reader {
     const Place at(file_, kParams);
     if (!list.is_array()) return at.fault("no list");
     std::set<std::string> names;
-    for (const Json& param : list) {
+    for (const Json& param : list.elements()) {
       const Place here = at.element(out->size());
       TALUS_TRY(read_param(param, here, group_count, &out->emplace_back()));
       if (!names.insert(out->back().name).second)
@@ -274,8 +272,7 @@ class Reader {
   const std::string& file_;
 };
 
-Status read_piece(const nlohmann::json& json, const Place& at, Piece* out) {
-  const Json piece = json;
+Status read_piece(const Json& piece, const Place& at, Piece* out) {
   TALUS_TRY(check_members(piece, at, {"parameter", "slot", "first", "count"}));
   TALUS_TRY(read_string(piece["parameter"], at.member("parameter"), &out->param));
   TALUS_TRY(read_string(piece["slot"], at.member("slot"), &out->slot));
@@ -316,26 +313,32 @@ Status read_manifest(const Strings& metadata, const std::string& file, Manifest*
   return {};
 }
 
-std::string write_pieces(const Pieces& from) {
-  nlohmann::json json = nlohmann::json::object();
+Json pieces_json(const Pieces& from) {
+  Json json = Json::object();
   for (const auto& [key, p] : from)
-    json.emplace(key, nlohmann::json{{"parameter", p.param},
-                                     {"slot", p.slot},
-                                     {"first", json_count(int64_t(p.first))},
-                                     {"count", json_count(int64_t(p.count))}});
-  return write_json(json);
+    json.emplace(key, Json{{"parameter", p.param},
+                           {"slot", p.slot},
+                           {"first", json_count(int64_t(p.first))},
+                           {"count", json_count(int64_t(p.count))}});
+  return json;
 }
 
-Status read_pieces(std::string_view text, const std::string& file, Pieces* out) {
+std::string write_pieces(const Pieces& from) { return write_json(pieces_json(from)); }
+
+Status take_pieces(const Json& json, const std::string& file, Pieces* out) {
   const Place at(file, kPieces);
-  nlohmann::json json;
-  TALUS_TRY(parse_json(text, at.text(), &json));
   if (!json.is_object()) return at.fault("no JSON object");
   Pieces pieces;
-  for (const auto& [key, piece] : json.items())
+  for (const auto& [key, piece] : json.members())
     TALUS_TRY(read_piece(piece, at.named(key), &pieces[key]));
   *out = std::move(pieces);
   return {};
+}
+
+Status read_pieces(std::string_view text, const std::string& file, Pieces* out) {
+  Json json;
+  TALUS_TRY(parse_json(text, Place(file, kPieces).text(), &json));
+  return take_pieces(json, file, out);
 }
 
 }  // namespace talus

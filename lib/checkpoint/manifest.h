@@ -2,11 +2,13 @@
 // values and as the metadata of a file.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lib/base/status.h"
+#include "lib/checkpoint/json_value.h"
 #include "lib/checkpoint/safetensors.h"
 
 namespace talus {
@@ -18,22 +20,30 @@ struct ParamRecord {
   std::vector<uint64_t> shape;
   int32_t group = 0;
   std::vector<std::string> slots;  // that the file holds
+
+  bool operator==(const ParamRecord&) const = default;
 };
 
 struct GroupRecord {
   std::string algorithm;                              // its own name, no alias
   std::vector<std::pair<std::string, double>> hyper;  // in the order of the file
   std::string mode = "train";
+
+  bool operator==(const GroupRecord&) const = default;
 };
 
 struct Counts {
   int64_t applied = 0, called = 0, skipped = 0, clock = 0;  // steps; the clock that the caller sets
+
+  bool operator==(const Counts&) const = default;
 };
 
 // A part of a tensor, in a shard.
 struct Piece {
   std::string param, slot;
   uint64_t first = 0, count = 0;  // elements of the flattened tensor
+
+  bool operator==(const Piece&) const = default;
 };
 
 struct Manifest {
@@ -44,6 +54,8 @@ struct Manifest {
   std::vector<GroupRecord> groups;
   Counts counts;
   safetensors::Strings notes;  // without "user."
+
+  bool operator==(const Manifest&) const = default;
 };
 
 // Features that this library knows.
@@ -53,12 +65,14 @@ inline constexpr const char* kKnownFeatures[] = {"master", "ranges"};
 safetensors::Strings write_manifest(const Manifest& from);
 
 // TALUS_E_FORMAT: not written by this library's format (names file and key); TALUS_E_VERSION: a
-// version or a required feature that is not known, named. Unknown keys outside of "talus." JSON are left
-// out of account, unknown members inside are a fault.
+// version or a required feature that is not known, named. Unknown keys are left out of account,
+// unknown members inside of "talus." JSON are a fault. Without talus.counts they are 0.
 Status read_manifest(const safetensors::Strings& metadata, const std::string& file, Manifest* out);
 
 // "talus.pieces" of a shard: key -> piece.
 using Pieces = std::map<std::string, Piece, std::less<>>;
+Json pieces_json(const Pieces& from);
+Status take_pieces(const Json& json, const std::string& file, Pieces* out);
 std::string write_pieces(const Pieces& from);
 Status read_pieces(std::string_view text, const std::string& file, Pieces* out);
 

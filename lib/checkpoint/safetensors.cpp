@@ -48,8 +48,8 @@ uint64_t length_of(const uint8_t* first) {
   return n;
 }
 
-// ---- the grammar: {name: {"dtype": s, "shape": [n..], "data_offsets": [b, e]}, "__metadata__": {s: s}},
-// each object once, in any order. It is no deeper than 3.
+// ---- the grammar, members in any order: {"__metadata__": {s: s},
+//                                          name: {"dtype": s, "shape": [n..], "data_offsets": [b, e]}}
 
 class HeaderReader final : public JsonReader {
  public:
@@ -100,7 +100,7 @@ class HeaderReader final : public JsonReader {
   }
 
   bool end_array() override {
-    if (at_ == At::offsets && offsets_ != 2) return fail("data_offsets has less than two numbers");
+    if (at_ == At::offsets && offsets_ != 2) return fail("data_offsets has fewer than two numbers");
     return go(At::tensor);
   }
 
@@ -117,7 +117,7 @@ class HeaderReader final : public JsonReader {
     switch (at_) {
       case At::start:
       case At::top:
-      case At::done: return "";
+      case At::done: return "header: ";
       case At::metadata: return "__metadata__: ";
       case At::metadata_value: return "__metadata__: " + shown(metadata_key_) + ": ";
       default: return in_metadata_ ? "__metadata__: " : tensor_name(name_);
@@ -158,7 +158,7 @@ class HeaderReader final : public JsonReader {
       return fail("two keys " + shown(name));
     if (!in_metadata_ && header_.tensors.size() == limits_.tensors)
       return fail("more than " + std::to_string(limits_.tensors) + " tensors");
-    if (!check_name(name)) return false;
+    if (!in_metadata_ && !check_name(name)) return false;
     name_ = std::move(name);
     return go(At::value);
   }
@@ -193,16 +193,6 @@ class HeaderReader final : public JsonReader {
   int offsets_ = 0;
   bool in_metadata_ = false, had_metadata_ = false;
 };
-
-Status read_json(std::string_view json, const std::string& file, const Limits& limits,
-                 Header* out) {
-  const size_t open = std::min(json.find_first_not_of(" \t\n\r"), json.size());
-  // A NUL and a byte order mark have texts of their own.
-  if (open == json.size() || (json[open] != '{' && json[open] != '\0' && json[open] != '\xef'))
-    return refused(file,
-                   "the header is no JSON object, byte " + std::to_string(kLengthBytes + open));
-  return HeaderReader(limits, out).read(json, file, kLengthBytes);
-}
 
 // ---- what the header says of the data
 
@@ -282,7 +272,7 @@ Status parse(std::span<const uint8_t> head, uint64_t file_size, const std::strin
   const std::string_view json(reinterpret_cast<const char*>(head.data()) + kLengthBytes, length);
   Header header;
   header.data_begin = kLengthBytes + length;
-  TALUS_TRY(read_json(json, file, limits, &header));
+  TALUS_TRY(HeaderReader(limits, &header).read(json, file, kLengthBytes));
   TALUS_TRY(check_sizes(file, header));
   TALUS_TRY(check_tiling(file, header, file_size - header.data_begin));
   *out = std::move(header);

@@ -1,5 +1,5 @@
-// The container of checkpoints, safetensors: a strict reader of its header, and the layout of a file
-// that is to be written. Bytes and JSON alone; of optimizers it knows nothing.
+// The container of checkpoints, safetensors: a strict reader of its header, and the layout of a
+// file that is to be written. Bytes and JSON alone; of optimizers it knows nothing.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -38,13 +38,13 @@ struct Limits {
 // Bytes of an element, 0: a dtype that we do not read.
 uint64_t dtype_bytes(std::string_view dtype);
 
-// The length of the header that the first bytes of a file announce, 8 not counted. file: for texts.
+// The length of the header that the first bytes of a file announce, without those. file: for texts.
 Status header_length(std::span<const uint8_t> first, uint64_t file_size, const std::string& file,
                      uint64_t* out, const Limits& limits = {});
 
-// Reads a header. head: the first 8 + N bytes. TALUS_E_FORMAT names file, key and byte, and TALUS_E_
-// UNSUPPORTED a dtype that we do not read. What is accepted tiles the file: no hole, no overlap, no
-// byte behind the last tensor.
+// Reads a header. head: the first 8 + N bytes. TALUS_E_FORMAT names file, key and byte (the last
+// one that was looked at), TALUS_E_UNSUPPORTED a dtype that we do not read. What is accepted tiles the
+// file: no hole, no overlap, no byte behind the last tensor. On failure *out is as before.
 Status parse(std::span<const uint8_t> head, uint64_t file_size, const std::string& file,
              Header* out, const Limits& limits = {});
 
@@ -54,7 +54,7 @@ struct Entry {
   const char* dtype = "F32";
   std::vector<uint64_t> shape;
 
-  uint64_t bytes() const;
+  uint64_t bytes() const;  // not checked for overflow: lay_out does
 };
 
 struct Layout {
@@ -63,9 +63,9 @@ struct Layout {
   uint64_t total = 0;         // bytes of the file
 };
 
-// By descending size of the dtype, then by name, as the reference writer does; the entry of the name
-// `last` (empty: none) behind all others. Equal arguments give equal bytes. TALUS_E_ARGUMENT: two equal
-// names, or one that is no UTF-8, has control characters or is too long.
+// By descending size of the dtype, then by name, as the reference writer does; the entry of the
+// name `last` (empty: none) behind all others. Equal arguments give equal bytes. TALUS_E_ARGUMENT: two
+// equal names, one that is no UTF-8 or has control characters, and whatever parse would refuse.
 Status lay_out(std::span<const Entry> entries, const Strings& metadata, std::string_view last,
                Layout* out);
 

@@ -111,8 +111,8 @@ class Optimizer {
   void reserve_for(const Restored& from);
   void restore(Restored& from) noexcept;  // reserve first
   // A load in place that ended half-way: until another one has succeeded, nothing else is to be had.
-  void damage(const Status& why);
-  Status check_whole() const { return damaged_; }
+  void damage() { damaged_ = true; }
+  Status check_whole() const;
   const Backend& backend() const { return *backend_; }
   // A backend's status in words; the end of the device is remembered.
   Status from_backend(int32_t status, const char* what);
@@ -209,8 +209,8 @@ class Optimizer {
   Notes notes_;
   bool on_cpu_ = true;
   int64_t process_ = 0;  // that created it
-  Status lost_;     // what ended the use of the device; not OK: nothing but destruction is left
-  Status damaged_;  // by a load; not OK: nothing but another one and destruction is left
+  Status lost_;  // what ended the use of the device; not OK: nothing but destruction is left
+  bool damaged_ = false;  // by a load: nothing but another one and destruction is left
 
   // What the next step must do first.
   bool plan_changed_ = true, values_changed_ = true;

@@ -68,17 +68,17 @@ void Optimizer::restore(Restored& from) noexcept {
   stats_.steps = from.performed;
   measured_ = false;
   notes_.swap(from.notes);
-  damaged_ = {};
+  damaged_ = false;
   values_changed_ = plan_changed_ = state_wanted_ = true;
   columns_changed_ = ~0u;
 }
 
-void Optimizer::damage(const Status& why) {
-  damaged_ =
-      Status(TALUS_E_STATE,
-             "a load in place has failed half-way and the state is mixed, expected talus_load "
-             "or talus_destroy: " +
-                 why.text());
+Status Optimizer::check_whole() const {
+  if (!damaged_) return {};
+  return failure(
+      TALUS_E_STATE,
+      "a load in place has failed half-way and the state is mixed, expected talus_load or "
+      "talus_destroy");
 }
 
 }  // namespace talus

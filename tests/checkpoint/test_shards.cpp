@@ -197,7 +197,7 @@ std::string make_index(const Folder& folder, const std::vector<uint64_t>& cuts) 
                   {"talus.counts", R"({"applied":"4","called":"4","skipped":"0","clock":"0"})"}}},
                 {"weight_map", weight_map},
                 {"talus_files", files}};
-  write_file(file, index.dump(1));
+  write_file(file, index.dump());
   return file;
 }
 
@@ -243,8 +243,8 @@ TEST_CASE("shards: pieces that leave a gap, overlap or end early are refused") {
     CHECK(talus_load(model.get(), path.c_str(), nullptr, nullptr) == TALUS_E_FORMAT);
     CHECK_THAT(talus_last_error(), ContainsSubstring(text));
   };
-  refuse("\"first\": \"4\"", "\"first\": \"5\"", "gap or overlap");
-  refuse("\"first\": \"4\"", "\"first\": \"3\"", "gap or overlap");
-  refuse("\"count\": \"6\"", "\"count\": \"5\"", "another count");
+  refuse("\"first\":\"4\"", "\"first\":\"5\"", "gap or overlap");
+  refuse("\"first\":\"4\"", "\"first\":\"3\"", "gap or overlap");
+  refuse("\"count\":\"6\"", "\"count\":\"5\"", "another count");
   refuse("[10]", "[11]", "expected 11");
 }

@@ -18,7 +18,7 @@ def train(program, folder, *args):
     """What it prints, its log and its parameters."""
     log, saved = (os.path.join(folder, name) for name in ("log.csv", "parameters"))
     command = [program, "--data", os.path.join(folder, "tiny.csv"), "--epochs", "2", "--batch", "6",
-               "--log", log, "--save", saved, *args]
+               "--log", log, "--parameters", saved, *args]
     result = subprocess.run(command, capture_output=True, check=False)
     assert result.returncode == 0, result.stderr.decode()
     with open(log, "rb") as losses, open(saved, "rb") as parameters:

@@ -1,5 +1,6 @@
 // What the subcommands of `talus` share; each lives in the file of its name and knows the library
-// by its C ABI alone. But for bench, which looks into the core and lies in tools/bench.
+// by its C ABI alone. But for bench, inspect and diff, which look into the core and lie in
+// tools/bench and tools/checkpoint.
 #pragma once
 #include <CLI/CLI.hpp>
 #include <talus.hpp>
@@ -19,11 +20,14 @@ inline constexpr int kNotEstablished = 3;  // a measurement that says neither ye
 struct Command {
   CLI::App* line;
   std::function<int()> run;
+  int failure = kFailure;  // the exit code where its output cannot be written
 };
 
 Command add_bench(CLI::App& app);
 Command add_bench_checkpoint(CLI::App& app);
+Command add_diff(CLI::App& app);
 Command add_info(CLI::App& app);
+Command add_inspect(CLI::App& app);
 Command add_list(CLI::App& app);
 Command add_selftest(CLI::App& app);
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kFooter =
     "Exit codes: 0 success; 1 failure (an unknown rule, a failed check); 2 wrong usage;\n"
-    "3 a measurement that established nothing.\n"
+    "3 a measurement that established nothing. Of diff: 0 the same; 1 they differ; 2 trouble.\n"
     "Errors go to standard error; with --json standard output is one JSON document.\n"
     "Example: talus list adamw";
 
@@ -23,13 +23,18 @@ std::string version_line() {
 
 int main(int argc, char** argv) try {
   CLI::App app{
-      "talus: an optimizer runtime. Shows what the library is, has and does here, how fast.",
+      "talus: an optimizer runtime. Shows what the library is, has and does here, how fast, and\n"
+      "what its checkpoints hold.",
       "talus"};
   app.footer(kFooter);
   app.set_version_flag("--version", version_line());
   app.require_subcommand(1);
-  const command::Command commands[] = {command::add_info(app), command::add_list(app),
-                                       command::add_selftest(app), command::add_bench(app),
+  const command::Command commands[] = {command::add_info(app),
+                                       command::add_list(app),
+                                       command::add_selftest(app),
+                                       command::add_inspect(app),
+                                       command::add_diff(app),
+                                       command::add_bench(app),
                                        command::add_bench_checkpoint(app)};
   try {
     app.parse(argc, argv);
@@ -41,7 +46,7 @@ int main(int argc, char** argv) try {
       const int code = each.run();
       if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return code;
       fmt::print(stderr, "talus: standard output cannot be written\n");
-      return command::kFailure;
+      return each.failure;
     }
   return command::kUsage;
 } catch (const talus::Error& error) {
