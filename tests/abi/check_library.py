@@ -14,7 +14,7 @@ import sys
 # A library that never prints, ends the process or takes signals has no use for these. abort is
 # absent from the list: the C++ runtime's own inline code may call it, on states that cannot be.
 FORBIDDEN = """printf vprintf fprintf vfprintf dprintf vdprintf puts fputs fputc putc putchar fwrite
-    perror write writev syslog vsyslog exit _exit _Exit quick_exit atexit at_quick_exit on_exit
+    perror writev syslog vsyslog exit _exit _Exit quick_exit atexit at_quick_exit on_exit
     raise kill signal sigaction setlocale srand rand system popen __printf_chk __vprintf_chk __fprintf_chk
     __vfprintf_chk __assert_fail _ZSt4cout _ZSt4cerr _ZSt4clog _ZNSt8ios_base4InitC1Ev""".split()
 

@@ -235,7 +235,9 @@ int32_t set_staging(void* context, uint64_t bytes, void** buffers) {
 
 int32_t start_copy(void* context, int32_t, void* to, const void* from, uint64_t bytes,
                    void* stream) {
-  return copy(context, to, from, bytes, stream);
+  ENTER(stream);
+  std::memcpy(arena().reach(to), arena().reach(from), bytes);
+  return TALUS_OK;
 }
 
 int32_t wait_copy(void* context, int32_t) {
