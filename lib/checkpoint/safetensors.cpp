@@ -48,8 +48,8 @@ uint64_t length_of(const uint8_t* first) {
   return n;
 }
 
-// ---- the grammar, members in any order: {"__metadata__": {s: s},
-//                                          name: {"dtype": s, "shape": [n..], "data_offsets": [b, e]}}
+// ---- the grammar, members in any order:
+// {"__metadata__": {s: s}, name: {"dtype": s, "shape": [n..], "data_offsets": [b, e]}, ..}
 
 class HeaderReader final : public JsonReader {
  public:

@@ -43,8 +43,8 @@ Status header_length(std::span<const uint8_t> first, uint64_t file_size, const s
                      uint64_t* out, const Limits& limits = {});
 
 // Reads a header. head: the first 8 + N bytes. TALUS_E_FORMAT names file, key and byte (the last
-// one that was looked at), TALUS_E_UNSUPPORTED a dtype that we do not read. What is accepted tiles the
-// file: no hole, no overlap, no byte behind the last tensor. On failure *out is as before.
+// one that was looked at), TALUS_E_UNSUPPORTED a dtype that we do not read. What is accepted tiles
+// the file: no hole, no overlap, no byte behind the last tensor. On failure *out is as before.
 Status parse(std::span<const uint8_t> head, uint64_t file_size, const std::string& file,
              Header* out, const Limits& limits = {});
 
@@ -64,8 +64,8 @@ struct Layout {
 };
 
 // By descending size of the dtype, then by name, as the reference writer does; the entry of the
-// name `last` (empty: none) behind all others. Equal arguments give equal bytes. TALUS_E_ARGUMENT: two
-// equal names, one that is no UTF-8 or has control characters, and whatever parse would refuse.
+// name `last` (empty: none) behind all others. Equal arguments give equal bytes. TALUS_E_ARGUMENT:
+// two equal names, one that is no UTF-8 or has control characters, and whatever parse would refuse.
 Status lay_out(std::span<const Entry> entries, const Strings& metadata, std::string_view last,
                Layout* out);
 

@@ -71,7 +71,8 @@ LEGAL = {
     "zero_before_overflow": whole(text({"z": tensor("F32", [0, 2**40, 2**40], 0, 0)})),
     "rank_0": whole(text({"s": tensor("I64", [], 0, 8)}), EIGHT),
     "rank_16": whole(text({"s": tensor("U8", [1] * 16, 0, 1)}), b"x"),
-    "unaligned": whole(text({"a": tensor("U8", [3], 0, 3), "b": tensor("F32", [1], 3, 7)}), bytes(7)),
+    "unaligned": whole(text({"a": tensor("U8", [3], 0, 3), "b": tensor("F32", [1], 3, 7)}),
+                       bytes(7)),
     "nan_data": one(data=struct.pack("<ff", float("nan"), float("-inf"))),
     "all_dtypes": all_dtypes(),
     "order_of_data_is_another": whole(text({"a": tensor("F32", [1], 4, 8),
@@ -172,7 +173,8 @@ TWICE = {
     "twice_name": two(A),
     "twice_name_escaped": two(r'"\u0061":' + EMPTY),
     "twice_dtype": whole("{" + A.replace('"shape"', '"dtype":"F32","shape"') + "}", EIGHT),
-    "twice_dtype_escaped": whole("{" + A.replace('"shape"', r'"\u0064type":"F32","shape"') + "}", EIGHT),
+    "twice_dtype_escaped": whole("{" + A.replace('"shape"', r'"\u0064type":"F32","shape"') + "}",
+                                 EIGHT),
     "twice_shape": whole("{" + A.replace('"shape"', '"shape":[2],"shape"') + "}", EIGHT),
     "twice_offsets": whole("{" + A.replace('"data', '"data_offsets":[0,8],"data') + "}", EIGHT),
     "twice_metadata": whole('{"__metadata__":{},"__metadata__":{}}'),
@@ -203,6 +205,9 @@ SIZES = {
     "less_than_shape": one(shape="[3]"),
     "more_than_shape": one(shape="[1]"),
     "end_before_begin": one(shape="[0]", offsets="[8,0]"),
+    # The size is right modulo 2^64, and the two tile the empty data.
+    "end_before_begin_wraps": whole(text({"a": tensor("U8", [8], 0, 8),
+                                          "b": tensor("U8", [2**64 - 8], 8, 0)})),
 }
 
 TILING = {
@@ -225,8 +230,8 @@ LIMITS = {
     "metadata_key_4097_bytes": metadata(text({"n" * 4097: "v"})),
 }
 
-FILES = {**LEGAL, **LENGTH, **BYTES, **TOP, **JSON, **GRAMMAR, **TWICE, **NUMBERS, **SIZES, **TILING,
-         **LIMITS}
+FILES = {**LEGAL, **LENGTH, **BYTES, **TOP, **JSON, **GRAMMAR, **TWICE, **NUMBERS, **SIZES,
+         **TILING, **LIMITS}
 
 
 def differences(folder):

@@ -218,6 +218,7 @@ const Expected kFiles[] = {
     {"end_before_begin",
      TALUS_E_FORMAT,
      {"tensor \"a\": data_offsets [8, 0], expected 0 bytes of F32 [0]"}},
+    {"end_before_begin_wraps", TALUS_E_FORMAT, {"tensor \"b\": data_offsets [8, 0]"}},
     // 9: the data is tiled
     {"hole_at_begin",
      TALUS_E_FORMAT,
