@@ -4,55 +4,17 @@
 #include "tests/abi/fixture.h"
 #include "tests/checkpoint/memory_file.h"
 
-#include <atomic>
-#include <cstdlib>
 #include <functional>
-#include <new>
 
 #if defined(TALUS_TEST_TSAN)
 TEST_CASE("abi: each allocation of each call fails once, and nothing is lost") {
   SKIP("the thread sanitizer has an operator new of its own");
 }
 #else
+#include "tests/failing_new.h"
 
 using namespace talus::abi;
-
-namespace {
-
-std::atomic<int> countdown{-1};  // allocations until one fails; below 0: none does
-
-void* allocate(size_t bytes, size_t alignment) {
-  if (countdown >= 0 && countdown-- == 0) return nullptr;
-  if (alignment <= alignof(std::max_align_t)) return std::malloc(bytes == 0 ? 1 : bytes);
-  return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-}
-
-void* allocate_or_throw(size_t bytes, size_t alignment) {
-  void* data = allocate(bytes, alignment);
-  if (data == nullptr) throw std::bad_alloc();
-  return data;
-}
-
-}  // namespace
-
-void* operator new(size_t bytes) { return allocate_or_throw(bytes, 1); }
-void* operator new[](size_t bytes) { return allocate_or_throw(bytes, 1); }
-void* operator new(size_t bytes, std::align_val_t a) { return allocate_or_throw(bytes, size_t(a)); }
-void* operator new[](size_t bytes, std::align_val_t a) {
-  return allocate_or_throw(bytes, size_t(a));
-}
-void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes, 1); }
-void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes, 1); }
-void operator delete(void* data) noexcept { std::free(data); }
-void operator delete[](void* data) noexcept { std::free(data); }
-void operator delete(void* data, size_t) noexcept { std::free(data); }
-void operator delete[](void* data, size_t) noexcept { std::free(data); }
-void operator delete(void* data, std::align_val_t) noexcept { std::free(data); }
-void operator delete[](void* data, std::align_val_t) noexcept { std::free(data); }
-void operator delete(void* data, size_t, std::align_val_t) noexcept { std::free(data); }
-void operator delete[](void* data, size_t, std::align_val_t) noexcept { std::free(data); }
-void operator delete(void* data, const std::nothrow_t&) noexcept { std::free(data); }
-void operator delete[](void* data, const std::nothrow_t&) noexcept { std::free(data); }
+using talus::test::countdown;
 
 namespace {
 

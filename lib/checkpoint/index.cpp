@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/checkpoint/files.h"
+#include "lib/checkpoint/json_reader.h"
 #include "lib/checkpoint/json_text.h"
 
 namespace talus {
@@ -48,7 +49,7 @@ class Reader {
 
  private:
   Status fault(const std::string& what) const {
-    return failure(TALUS_E_FORMAT, "%s: %s", file_.c_str(), what.c_str());
+    return Status(TALUS_E_FORMAT, file_ + ": " + what);  // a printf would cut at a NUL
   }
 
   // An object with exactly these.
@@ -59,7 +60,7 @@ class Reader {
       if (!json.find(name)) return fault(what + " has no \"" + name + "\"");
     for (const auto& [key, value] : json.members())
       if (std::find(names.begin(), names.end(), key) == names.end())
-        return fault(what + " has " + talus::quoted(key) + ", which is not known here");
+        return fault(what + " has " + shown(key) + ", which is not known here");
     return {};
   }
 
@@ -67,15 +68,13 @@ class Reader {
     if (!json.is_object()) return fault("\"talus_files\" is no JSON object");
     for (const auto& [name, record] : json.members()) {
       if (!is_plain_name(name))
-        return fault("file " + talus::quoted(name) + " is no plain name beside the index");
-      TALUS_TRY(
-          members(record, "file " + talus::quoted(name), {"size", "header_crc32c", "pieces"}));
+        return fault("file " + shown(name) + " is no plain name beside the index");
+      TALUS_TRY(members(record, "file " + shown(name), {"size", "header_crc32c", "pieces"}));
       ShardRecord& out = index_.files[name];
       int64_t size = 0;
       const Json& crc = record["header_crc32c"];
       if (!read_count(record["size"], &size) || !crc.is_whole() || crc.whole() > UINT32_MAX)
-        return fault("file " + talus::quoted(name) +
-                     ": size is no decimal text, or the digest no uint32");
+        return fault("file " + shown(name) + ": size is no decimal text, or the digest no uint32");
       out.size = uint64_t(size);
       out.header_crc32c = uint32_t(crc.whole());
       TALUS_TRY(take_pieces(record["pieces"], file_, &out.pieces));
@@ -86,10 +85,10 @@ class Reader {
   Status read_weight_map(const Json& json) {
     if (!json.is_object()) return fault("\"weight_map\" is no JSON object");
     for (const auto& [key, file] : json.members()) {
-      if (!file.is_string()) return fault("weight_map: " + talus::quoted(key) + " is no text");
+      if (!file.is_string()) return fault("weight_map: " + shown(key) + " is no text");
       const std::string& name = file.string();
       if (!index_.files.contains(name))
-        return fault("weight_map: " + talus::quoted(key) + " is in " + talus::quoted(name) +
+        return fault("weight_map: " + shown(key) + " is in " + shown(name) +
                      ", which \"talus_files\" does not list");
       index_.weight_map.emplace(key, name);
     }
@@ -103,7 +102,7 @@ class Reader {
         if (!value.is_whole()) return fault("total_size is no number of bytes");
         index_.total_size = value.whole();
       } else if (!value.is_string()) {
-        return fault("metadata: " + talus::quoted(key) + " is no text");
+        return fault("metadata: " + shown(key) + " is no text");
       } else if (key == kGeneration) {
         index_.generation = value.string();
       } else {

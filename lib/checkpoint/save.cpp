@@ -154,7 +154,7 @@ class ShardedSave {
         writer_(from, stream, progress_) {}
   ~ShardedSave() {
     if (!published_)
-      for (const std::string& file : written_) remove_file(folder_of(path_) + file);
+      for (const std::string& file : written_) remove_file(file);
   }
 
   Status run() {
@@ -184,8 +184,11 @@ class ShardedSave {
     const Plan& plan = plans_[i];
     const std::string file = shard_name(path_, index_.generation, int(i + 1), int(plans_.size()));
     std::unique_ptr<Sink> sink;
-    TALUS_TRY(create_new_sink(folder_of(path_) + file, &sink));
-    written_.push_back(file);
+    written_.push_back(folder_of(path_) + file);
+    if (Status status = create_new_sink(written_.back(), &sink); !status.ok()) {
+      written_.pop_back();  // what is there under this name is not ours
+      return status;
+    }
     ShardRecord& record = index_.files[file];
     record.size = plan.layout.total;
     TALUS_TRY(sink->begin(plan.layout.total));
@@ -210,17 +213,19 @@ class ShardedSave {
     const Status status = sink->commit();
     published_ = status.ok() || sink->visible();
     if (status.ok())
-      for (const std::string& file : before) remove_file(folder_of(path_) + file);
+      for (const std::string& file : before) remove_file(file);
     return status;
   }
 
-  // Those of an index that can be read, and only what has the form of our names.
+  // Paths of those of an index that can be read, and only what has the form of our names. Whole,
+  // since nothing may be allocated any more once the new index is there.
   std::vector<std::string> named_by_old_index() const {
     std::vector<std::string> out;
     Index old;
     if (!read_index_file(path_, &old).ok()) return out;
     for (const auto& [file, record] : old.files)
-      if (is_shard_of(path_, file) && !index_.files.contains(file)) out.push_back(file);
+      if (is_shard_of(path_, file) && !index_.files.contains(file))
+        out.push_back(folder_of(path_) + file);
     return out;
   }
 
@@ -230,7 +235,7 @@ class ShardedSave {
   Progress progress_;
   Writer writer_;
   std::vector<Plan> plans_;
-  std::vector<std::string> written_;
+  std::vector<std::string> written_;  // paths
   Index index_;
   bool published_ = false;
 };
