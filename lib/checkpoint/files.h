@@ -3,6 +3,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lib/checkpoint/bytes.h"
 
@@ -27,6 +28,10 @@ Status create_new_sink(const std::string& path, std::unique_ptr<Sink>* out);
 
 // 16 hex digits that nobody has drawn before.
 Status random_name(std::string* out);
+
+// Names of regular files in a folder ("": the working one) that nobody has written for a day. Best
+// effort.
+std::vector<std::string> old_files(const std::string& folder);
 
 // Best effort; says whether it went.
 bool remove_file(const std::string& path);

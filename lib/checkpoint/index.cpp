@@ -144,6 +144,12 @@ bool is_shard_of(const std::string& index_path, std::string_view name) {
          is_digits(rest.substr(of + 4), "0123456789");
 }
 
+bool is_shard_left_over(const std::string& index_path, std::string_view name) {
+  const size_t behind = std::string_view(".0123456789abcdef.tmp").size();
+  return name.size() > behind && name.front() == '.' && name.ends_with(".tmp") &&
+         is_shard_of(index_path, name.substr(1, name.size() - 1 - behind));
+}
+
 std::string write_index(const Index& from) {
   Json metadata = Json::object(), weights = Json::object(), files = Json::object();
   metadata.emplace(kTotalSize, from.total_size);

@@ -32,6 +32,8 @@ std::string shard_name(const std::string& index_path, const std::string& generat
                        int count);
 // Whether a base name is one that shard_name gives for this index, of any generation.
 bool is_shard_of(const std::string& index_path, std::string_view name);
+// Whether it is the temporary of such a one, left by a save that was killed.
+bool is_shard_left_over(const std::string& index_path, std::string_view name);
 
 std::string write_index(const Index& from);
 // TALUS_E_FORMAT: no strict JSON, an unknown member, a weight_map that names a file which is no plain

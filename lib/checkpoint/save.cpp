@@ -1,5 +1,6 @@
 // A save: the tensors are laid out, then written once, front to back.
 #include <algorithm>
+#include <cerrno>
 
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/checkpoint/crc32c.h"
@@ -162,7 +163,9 @@ class ShardedSave {
     TALUS_TRY(take_tensors(from_, io_, &tensors));
     plans_ = split(tensors, from_.shard_bytes(), !(io_.flags & TALUS_SAVE_NO_DIGEST));
     TALUS_TRY(lay_out());
-    for (size_t i = 0; i < plans_.size(); ++i) TALUS_TRY(write_shard(i));
+    remove_strays();
+    for (size_t i = 0; i < plans_.size(); ++i)
+      if (const Status status = write_shard(i); !status.ok()) return explained(status);
     return publish();
   }
 
@@ -178,6 +181,27 @@ class ShardedSave {
       total += plan.layout.total;
     }
     return progress_.begin(total);
+  }
+
+  // What saves left that were killed more than a day ago, and no index names.
+  void remove_strays() const {
+    Index old;
+    const Status status = read_index_file(path_, &old);
+    if (!status.ok() && status.detail() != ENOENT) return;  // nobody knows what it names
+    const std::string folder = folder_of(path_);
+    for (const std::string& name : old_files(folder))
+      if ((is_shard_of(path_, name) && !old.files.contains(name)) ||
+          is_shard_left_over(path_, name))
+        remove_file(folder + name);
+  }
+
+  static Status explained(const Status& status) {
+    if (status.detail() != ENOSPC && status.detail() != EDQUOT) return status;
+    return Status(status.code(),
+                  status.text() +
+                      "; until the new index is there, old and new shards need space "
+                      "beside each other",
+                  status.detail());
   }
 
   Status write_shard(size_t i) {

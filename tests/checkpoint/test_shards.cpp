@@ -2,6 +2,7 @@
 // read whatever way a tensor is cut.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "tests/checkpoint/folder.h"
@@ -68,6 +69,38 @@ TEST_CASE("shards: the next save brings new files and takes the old ones away, a
   Model to(kParams);
   REQUIRE(talus_load(to.get(), path.c_str(), nullptr, nullptr) == TALUS_OK);
   CHECK((to.bytes(0) == model.bytes(0)));
+}
+
+TEST_CASE("shards: what killed saves left a day ago goes with the next save, and nothing else") {
+  Folder folder;
+  Model model(kParams, {{"adamw", {}}}, 1), to(kParams);
+  const std::string path = save_index(folder, model, 300);
+  const std::string stray = "x-00112233445566aa-00001-of-00002.safetensors";
+  const std::string temporary = "." + stray + ".0123456789abcdef.tmp";
+  const auto age = [&](const std::string& name, int hours) {
+    std::filesystem::last_write_time(
+        folder / name, std::filesystem::file_time_type::clock::now() - std::chrono::hours(hours));
+  };
+  const std::set<std::string> good = folder.names();
+  for (const std::string& name : good) age(name, 100);  // old, and named by the index
+  for (const std::string& name : {stray, temporary, "y-" + stray.substr(2)}) {
+    write_file(folder / name, "left");
+    age(name, 30);
+  }
+  int calls = 0;
+  talus_io io = io_of(0);
+  io.user = &calls;
+  io.progress = [](void* user, uint64_t, uint64_t) -> int32_t {
+    return ++*static_cast<int*>(user) == 2;  // at the end: nothing is published
+  };
+  CHECK(talus_save(model.get(), path.c_str(), &io, nullptr) == TALUS_E_CANCELLED);
+  std::set<std::string> expected = good;
+  expected.insert("y-" + stray.substr(2));
+  CHECK(folder.names() == expected);
+  write_file(folder / stray, "young");
+  must(talus_save(model.get(), path.c_str(), nullptr, nullptr));
+  CHECK(folder.names().contains(stray));
+  REQUIRE(talus_load(to.get(), path.c_str(), nullptr, nullptr) == TALUS_OK);
 }
 
 TEST_CASE("shards: a cancelled save leaves the old files and no new ones") {
