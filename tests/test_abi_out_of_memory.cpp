@@ -2,7 +2,6 @@
 // succeeds afterwards with the same bits. The program replaces operator new, which the shared
 // library then uses too.
 #include "tests/abi/fixture.h"
-#include "tests/checkpoint/memory_file.h"
 
 #include <functional>
 
@@ -28,14 +27,12 @@ struct Host {
   std::vector<float> table = std::vector<float>(12, 1), of_rows = {0.5f, 0.25f, -1, 2, 0.125f, 4};
   std::vector<int64_t> rows = {3, 1, 3};  // the repeat is summed, for which the step allocates
   int64_t three = 3, many = 70000, six_by_two[2] = {6, 2};
-  std::string saved;
   int32_t group = -1, row_group = -1, last_group = -1;
   talus_allocator allocator{};
 
   Host() {
     model.add_to(opt);
     REQUIRE(talus_set_setting(opt, "threads", 3) == TALUS_OK);
-    saved.reserve(1 << 20);  // the test's own memory is not what fails
   }
   talus_param late_param() {
     talus_param param = describe(TALUS_F32, late.data(), grad.data(), &three);
@@ -46,15 +43,6 @@ struct Host {
     talus_param param = describe<float>(TALUS_F32, table.data(), nullptr, six_by_two);
     param.ndim = 2;
     return param;
-  }
-  talus_status save() {
-    saved.clear();
-    talus_writer writer = {sizeof writer, 0, &saved, talus::test::append_bytes};
-    const talus_io io = talus::test::io_of(TALUS_SAVE_PARAMS);
-    return talus_save_to(opt, &writer, &io, nullptr);
-  }
-  talus_status load(uint64_t flags) {
-    return talus::test::load_bytes(opt, saved, flags | TALUS_LOAD_PARAMS);
   }
   talus_status bind_rows() {
     const talus_rows given = {sizeof given, TALUS_I64, 3, rows.data(), of_rows.data(), 0};
@@ -105,8 +93,6 @@ std::vector<Step> life() {
        }},
       {"note",
        [](Host& h) { return talus_set_note(h.opt, "a key of some length", "a note of some"); }},
-      {"save", [](Host& h) { return h.save(); }},
-      {"load", [](Host& h) { return h.load(0); }},
       {"measure", [](Host& h) { return talus_set_setting(h.opt, "stats", 1); }},
       {"threads", [](Host& h) { return talus_set_setting(h.opt, "threads", 4); }},
       {"step after changes", [](Host& h) { return talus_step(h.opt, nullptr); }},

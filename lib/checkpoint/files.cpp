@@ -182,10 +182,10 @@ struct CloseFolder {
   void operator()(DIR* folder) const { ::closedir(folder); }
 };
 
-// Calls f for each file of a folder that nobody has written for a day. A save under way writes, and so
-// its file is young. Best effort.
-template <class F>
-void for_each_old_file(int folder, F f) {
+// Calls f for each file of a folder with a name that is wanted and that nobody has written for a day. A
+// save under way writes, and so its file is young. Best effort.
+template <class Wanted, class F>
+void for_each_old_file(int folder, Wanted wanted, F f) {
   Descriptor again = open_at(folder, ".", O_RDONLY | O_DIRECTORY);
   if (!again) return;
   const std::unique_ptr<DIR, CloseFolder> listing(::fdopendir(again.get()));
@@ -194,15 +194,16 @@ void for_each_old_file(int folder, F f) {
   const time_t now = ::time(nullptr);
   while (const dirent* entry = ::readdir(listing.get())) {
     struct stat facts {};
+    if (!wanted(entry->d_name)) continue;
     if (::fstatat(folder, entry->d_name, &facts, AT_SYMLINK_NOFOLLOW) != 0) continue;
     if (S_ISREG(facts.st_mode) && now - facts.st_mtime > kDay) f(entry->d_name);
   }
 }
 
 void remove_left_overs(int folder, const std::string& base) {
-  for_each_old_file(folder, [&](const char* name) {
-    if (is_temporary_of(base, name)) unlink_at(folder, name);
-  });
+  for_each_old_file(
+      folder, [&](const char* name) { return is_temporary_of(base, name); },
+      [&](const char* name) { unlink_at(folder, name); });
 }
 
 class FileSink final : public Sink {
@@ -363,11 +364,13 @@ Status random_name(std::string* out) {
   return error == 0 ? Status() : Status(TALUS_E_IO, "getentropy: " + message(error), error);
 }
 
-std::vector<std::string> old_files(const std::string& folder) {
+std::vector<std::string> old_files(const std::string& folder,
+                                   const std::function<bool(std::string_view)>& wanted) {
   std::vector<std::string> out;
   const Descriptor open =
       open_at(AT_FDCWD, folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY);
-  if (open) for_each_old_file(open.get(), [&](const char* name) { out.emplace_back(name); });
+  if (open)
+    for_each_old_file(open.get(), wanted, [&](const char* name) { out.emplace_back(name); });
   return out;
 }
 

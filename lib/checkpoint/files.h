@@ -1,8 +1,10 @@
 // Files of checkpoints: one that is read as it was when opened, and one that appears under its name
 // whole and durable, or not at all.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/checkpoint/bytes.h"
@@ -29,9 +31,10 @@ Status create_new_sink(const std::string& path, std::unique_ptr<Sink>* out);
 // 16 hex digits that nobody has drawn before.
 Status random_name(std::string* out);
 
-// Names of regular files in a folder ("": the working one) that nobody has written for a day. Best
-// effort.
-std::vector<std::string> old_files(const std::string& folder);
+// Names of regular files in a folder ("": the working one) that are wanted and that nobody has written
+// for a day. Best effort.
+std::vector<std::string> old_files(const std::string& folder,
+                                   const std::function<bool(std::string_view)>& wanted);
 
 // Best effort; says whether it went.
 bool remove_file(const std::string& path);

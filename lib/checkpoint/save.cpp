@@ -189,10 +189,11 @@ class ShardedSave {
     const Status status = read_index_file(path_, &old);
     if (!status.ok() && status.detail() != ENOENT) return;  // nobody knows what it names
     const std::string folder = folder_of(path_);
-    for (const std::string& name : old_files(folder))
-      if ((is_shard_of(path_, name) && !old.files.contains(name)) ||
-          is_shard_left_over(path_, name))
-        remove_file(folder + name);
+    const auto is_stray = [&](std::string_view name) {
+      return (is_shard_of(path_, name) && !old.files.contains(name)) ||
+             is_shard_left_over(path_, name);
+    };
+    for (const std::string& name : old_files(folder, is_stray)) remove_file(folder + name);
   }
 
   static Status explained(const Status& status) {
