@@ -27,7 +27,7 @@ void train(DeviceRun& run, int first, int last) {
 TEST_CASE("checkpoint: a device saves the bytes of the CPU and goes on from them") {
   for (const char* algorithm : {"adamw", "lamb", "nadam", "sparse_adam"}) {
     INFO(algorithm);
-    fresh();
+    const Fresh fresh;
     DeviceRun run({algorithm, "", {}}, kShapes), again({algorithm, "", {}}, kShapes);
     train(run, 1, 2);
     const std::string saved = save_bytes(run.opt, TALUS_SAVE_PARAMS);
@@ -52,7 +52,7 @@ TEST_CASE("checkpoint: a device saves the bytes of the CPU and goes on from them
 }
 
 TEST_CASE("checkpoint: masters are compared with parameters in device memory") {
-  fresh();
+  const Fresh fresh;
   DeviceRun run({"adamw", "", {}}, kShapes), other({"adamw", "", {}}, kShapes);
   train(run, 1, 2);
   const std::string saved = save_bytes(run.opt), before = save_bytes(other.opt);
@@ -63,7 +63,7 @@ TEST_CASE("checkpoint: masters are compared with parameters in device memory") {
 }
 
 TEST_CASE("checkpoint: a graph that was captured before a load is refused") {
-  fresh();
+  const Fresh fresh;
   DeviceRun run({"adamw", "", {}}, kShapes);
   must(talus_prepare(run.opt, nullptr));
   train(run, 1, 1);
