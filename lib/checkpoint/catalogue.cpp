@@ -15,7 +15,7 @@ using safetensors::Header;
 using safetensors::Tensor;
 using Named = std::pair<const std::string, Tensor>;
 
-constexpr const char* kVersionKey = "talus.version";
+constexpr const char* kParamsKey = "talus.params";  // a shard has none, nor has another writer's
 
 Status read_head(Source& source, std::vector<uint8_t>* out) {
   uint8_t first[8] = {};
@@ -70,7 +70,7 @@ Status Catalogue::open_any(const std::string& path, Catalogue* out) {
   if (is_index(path)) return out->open_index(path);
   Header header;
   TALUS_TRY(out->open_file(path, &header));
-  if (header.metadata.contains(kVersionKey)) {
+  if (header.metadata.contains(kParamsKey)) {
     TALUS_TRY(read_manifest(header.metadata, path, &out->manifest_));
     return out->check_listed();
   }

@@ -372,6 +372,13 @@ class Diff(Case):
 
 
 class Several(Case):
+    def test_a_shard_alone_is_shown_as_what_it_holds(self):
+        index = self.train("s.safetensors.index.json")
+        folder = os.path.dirname(index)
+        shards = [name for name in os.listdir(folder) if name.startswith("s-")]
+        shown = self.json_of("inspect", os.path.join(folder, shards[0]))
+        self.assertEqual((shown["groups"], shown["digests"]), ([], "verified"))
+
     def test_an_index_with_its_files_is_read_as_one_file(self):
         one = self.train("a.safetensors")
         index = self.train("b.safetensors.index.json")
