@@ -132,7 +132,8 @@ Rows head_rows(const Report& report, size_t width) {
   if (report.file.file_count() > 1)
     rows.back().back() += fmt::format(", {} files", report.file.file_count());
   if (report.file.foreign()) {
-    rows.push_back({"format", "safetensors, no checkpoint by itself: a shard, or not written by talus"});
+    rows.push_back(
+        {"format", "safetensors, no checkpoint by itself: a shard, or not written by talus"});
   } else {
     rows.push_back(
         {"format", fmt::format("{}, written by {}", manifest.version, printable(manifest.writer))});
