@@ -25,7 +25,7 @@ bool lists(const ParamRecord& record, std::string_view slot) {
 class Comparison {
  public:
   Comparison(const Optimizer& live, const Catalogue& file, uint64_t flags, LoadPlan& plan)
-      : live_(live), model_(live.model()), file_(file), flags_(flags), plan_(plan) {
+      : model_(live.model()), file_(file), flags_(flags), plan_(plan) {
     for (const ParamRecord& p : file.manifest().params) records_.emplace(p.name, &p);
   }
 
@@ -273,7 +273,6 @@ class Comparison {
                "parameter " + quoted(name) + ": in the file, not in the optimizer");
   }
 
-  const Optimizer& live_;
   const Model& model_;
   const Catalogue& file_;
   uint64_t flags_;
