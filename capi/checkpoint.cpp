@@ -159,6 +159,7 @@ talus_status talus_get_note(const talus_optimizer* opt, const char* key, char* t
     TALUS_TRY(need(opt, "talus_get_note", "opt"));
     TALUS_TRY(need(key, "talus_get_note", "key"));
     if (capacity > 0) TALUS_TRY(need(text, "talus_get_note", "text"));
+    TALUS_TRY(get(opt).check_whole());
     const Notes& notes = get(opt).notes();
     const auto found = notes.find(key);
     const uint64_t bytes = found == notes.end() ? 0 : found->second.size() + 1;

@@ -8,10 +8,12 @@
 
 namespace talus::test {
 
-inline std::atomic<int> countdown{-1};  // allocations until one fails; below 0: none does
+inline std::atomic<int> countdown{-1};      // allocations until one fails; below 0: none does
+inline std::atomic<size_t> asked_bytes{0};  // of all allocations so far
 
 inline void* allocate(size_t bytes, size_t alignment) {
   if (countdown >= 0 && countdown-- == 0) return nullptr;
+  asked_bytes += bytes;
   if (alignment <= alignof(std::max_align_t)) return std::malloc(bytes == 0 ? 1 : bytes);
   return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
 }

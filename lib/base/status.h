@@ -36,6 +36,9 @@ std::string quoted(std::string_view name);
 // Whether s is well-formed UTF-8 (Unicode 15, table 3-7).
 bool is_utf8(std::string_view s);
 
+// A control character of ASCII: none of a name or key has one.
+inline bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
+
 // Length of the longest start of s that has at most `bytes` and ends between two UTF-8 characters.
 size_t utf8_prefix(const char* s, size_t bytes);
 

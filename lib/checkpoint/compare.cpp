@@ -10,8 +10,6 @@ namespace {
 
 using Int = long long;  // for %lld
 
-constexpr int64_t kMostSteps = int64_t{1} << 62;
-
 std::string shape_text(const std::vector<uint64_t>& shape) {
   std::string out = "[";
   for (const uint64_t extent : shape) out += (out.size() > 1 ? ", " : "") + std::to_string(extent);
@@ -66,7 +64,7 @@ class Comparison {
     }
     Group wanted = live;
     for (const auto& [name, value] : record.hyper) compare_hyper(g, live, name, value, &wanted);
-    default_missing(live, record, &wanted);
+    take_defaults(g, live, record, &wanted);
     if (has(TALUS_LOAD_KEEP_HYPER)) return;
     if (record.mode != "train")
       differ(TALUS_M_HYPER, text("group %zu: mode \"train\" in the optimizer, %s in the file", g,
@@ -99,12 +97,13 @@ class Comparison {
       wanted->set(name, value);
   }
 
-  // Hyperparameters that are newer than the file.
-  static void default_missing(const Group& live, const GroupRecord& record, Group* wanted) {
-    for (const Hyper& hyper : live.rule().hypers) {
-      const auto same = [&](const auto& pair) { return pair.first == hyper.name; };
+  // Hyperparameters that are newer than the file; a fixed one may differ from the optimizer's.
+  void take_defaults(size_t g, const Group& live, const GroupRecord& record, Group* wanted) {
+    const std::span<const Hyper> hypers = live.rule().hypers;
+    for (size_t i = 0; i < hypers.size(); ++i) {
+      const auto same = [&](const auto& pair) { return pair.first == hypers[i].name; };
       if (std::none_of(record.hyper.begin(), record.hyper.end(), same))
-        wanted->set(hyper.name, hyper.def);
+        compare_hyper(g, live, hypers[i].name, live.default_of(i), wanted);
     }
   }
 
@@ -114,7 +113,8 @@ class Comparison {
     const Parameter& p = model_.params[i];
     const auto found = records_.find(p.name);
     if (found == records_.end()) {
-      if (!has(TALUS_LOAD_ALLOW_MISSING))
+      const bool whole = live_.check_whole().ok();  // else it has no state that could stay
+      if (!has(TALUS_LOAD_ALLOW_MISSING) || !whole)
         differ(TALUS_M_MISSING_PARAM, where(i, p.name) + ": not in the file");
       return {};
     }
@@ -227,7 +227,7 @@ class Comparison {
     Reading reading{Reading::state, i, slot, stored, Dtype::f32};
     if (slot.column == kHidden)
       reading.use = !has(TALUS_LOAD_PARAMS) ? Reading::checked_master
-                    : file_.find(p.name)    ? Reading::state
+                    : values_of(p)          ? Reading::state
                                             : Reading::rounded_master;
     if (fits(p, slot.name, *stored, slot_shape(p, slot), slot.dtype, TALUS_M_STATE_DTYPE, &reading))
       plan_.readings.push_back(reading);
@@ -250,9 +250,13 @@ class Comparison {
 
   // ---- the parameters themselves --------------------------------------------------------------
 
+  const Stored* values_of(const Parameter& p) const {
+    return is_own_key(p.name) ? nullptr : file_.find(p.name);
+  }
+
   void compare_values(int64_t i, const Parameter& p, const ParamRecord& record, int64_t steps) {
     if (!has(TALUS_LOAD_PARAMS)) return;
-    if (const Stored* const stored = file_.find(p.name)) {
+    if (const Stored* const stored = values_of(p)) {
       Reading reading{Reading::parameter, i, {}, stored, Dtype::f32};
       if (fits(p, "the parameter", *stored, param_shape(p), p.dtype, TALUS_M_PARAM_DTYPE, &reading))
         plan_.readings.push_back(reading);

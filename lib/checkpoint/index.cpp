@@ -9,7 +9,6 @@
 namespace talus {
 namespace {
 
-constexpr uint64_t kMostBytes = 100'000'000;
 constexpr const char* kMetadata = "metadata";
 constexpr const char* kWeightMap = "weight_map";
 constexpr const char* kFiles = "talus_files";
@@ -25,7 +24,7 @@ bool is_digits(std::string_view text, const char* digits) {
 bool is_plain_name(std::string_view name) {
   if (name.empty() || name == "." || name == "..") return false;
   for (const char c : name)
-    if (c == '/' || c == '\\' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f) return false;
+    if (c == '/' || c == '\\' || is_control(c)) return false;
   return true;
 }
 
@@ -175,10 +174,10 @@ Status read_index(std::string_view text, const std::string& file, Index* out) {
 Status read_index_file(const std::string& path, Index* out) {
   std::unique_ptr<Source> source;
   TALUS_TRY(open_source(path, true, &source));
-  if (source->size() > kMostBytes)
+  if (source->size() > kMostIndexBytes)
     return failure(TALUS_E_FORMAT, "%s: %llu bytes, an index has at most %llu", path.c_str(),
                    static_cast<unsigned long long>(source->size()),
-                   static_cast<unsigned long long>(kMostBytes));
+                   static_cast<unsigned long long>(kMostIndexBytes));
   std::string text(size_t(source->size()), '\0');
   TALUS_TRY(source->read(0, text.data(), text.size()));
   return read_index(text, path, out);

@@ -11,6 +11,8 @@ namespace talus {
 inline constexpr const char* kIndexSuffix = ".safetensors.index.json";
 inline constexpr const char* kFileSuffix = ".safetensors";
 
+inline constexpr uint64_t kMostIndexBytes = 100'000'000;
+
 struct ShardRecord {
   uint64_t size = 0;
   uint32_t header_crc32c = 0;

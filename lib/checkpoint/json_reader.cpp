@@ -54,7 +54,7 @@ Status fault(const std::string& where, std::string_view why, uint64_t byte) {
 std::string shown(std::string_view name) {
   std::string out = quoted(name);
   for (char& c : out)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+    if (is_control(c)) c = '?';
   return out;
 }
 

@@ -104,7 +104,6 @@ class Load {
   // Host memory in place of live memory; NULL: the live memory itself is to be written.
   char* stage(void* live, uint64_t bytes) {
     if (has(TALUS_LOAD_IN_PLACE)) return touched_live_ = true, nullptr;
-    staged_.reserve(staged_.size() + 1);
     staged_.push_back({std::unique_ptr<char[]>(new char[bytes ? bytes : 1]), live, bytes});
     return staged_.back().copy.get();
   }

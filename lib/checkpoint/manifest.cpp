@@ -171,9 +171,7 @@ class Reader {
     TALUS_TRY(check_settings());
     TALUS_TRY(read_counts(&out->counts));
     if (const std::string* writer = find(kWriter)) out->writer = *writer;
-    for (const auto& [key, value] : metadata_)
-      if (key.starts_with(kNote)) out->notes.emplace(key.substr(kNote.size()), value);
-    return {};
+    return read_notes(&out->notes);
   }
 
  private:
@@ -263,8 +261,21 @@ class Reader {
     const Place at(file_, kCounts);
     TALUS_TRY(check_members(counts, at, {"applied", "called", "skipped", "clock"}));
     for (const CountMember& m : kCountMembers)
-      if (!read_count(counts[m.name], &(out->*m.value)))
-        return at.member(m.name).fault("no count, expected a string of decimal digits");
+      if (!read_count(counts[m.name], &(out->*m.value)) || out->*m.value > kMostSteps)
+        return at.member(m.name).fault("no count, expected a string of digits up to 2^62");
+    return {};
+  }
+
+  // A key that could not be written again would make the next save fail.
+  Status read_notes(Strings* out) const {
+    for (const auto& [key, value] : metadata_) {
+      if (!key.starts_with(kNote)) continue;
+      const bool plain = std::none_of(key.begin(), key.end(), is_control);
+      if (!plain || key.size() > safetensors::Limits().name_bytes)
+        return {TALUS_E_FORMAT,
+                file_ + ": " + shown(key) + ": a control character, or longer than a name"};
+      out->emplace(key.substr(kNote.size()), value);
+    }
     return {};
   }
 

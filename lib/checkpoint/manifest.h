@@ -14,6 +14,7 @@
 namespace talus {
 
 inline constexpr int kFormatVersion = 1;
+inline constexpr int64_t kMostSteps = int64_t{1} << 62;  // more could not be counted on from
 
 struct ParamRecord {
   std::string name, dtype;  // "F32"

@@ -15,8 +15,6 @@ constexpr uint64_t kLargestFile = INT64_MAX;
 
 Status refused(const std::string& why) { return {TALUS_E_ARGUMENT, why}; }
 
-bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
-
 Status check_name(const std::string& what, std::string_view name, const Limits& limits) {
   if (!is_utf8(name)) return refused(what + " is no UTF-8");
   if (std::any_of(name.begin(), name.end(), is_control))

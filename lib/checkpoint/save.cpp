@@ -230,6 +230,9 @@ class ShardedSave {
   Status publish() {
     const std::vector<std::string> before = named_by_old_index();
     const std::string text = write_index(index_);
+    if (text.size() > kMostIndexBytes)
+      return failure(TALUS_E_ARGUMENT, "%s: an index of %zu bytes, at most %llu are read",
+                     path_.c_str(), text.size(), static_cast<unsigned long long>(kMostIndexBytes));
     std::unique_ptr<Sink> sink;
     TALUS_TRY(create_sink(path_, &sink));
     TALUS_TRY(sink->begin(text.size()));

@@ -12,8 +12,7 @@ constexpr size_t kMostExtents = 16;  // readers of the format take no more
 
 // With parameters, their names are keys beside ours.
 Status check_name(const std::string& name, int64_t param) {
-  const bool ours = name.starts_with("talus.") || name.starts_with("state.");
-  if (!ours && name != "__metadata__") return {};
+  if (!is_own_key(name) && name != "__metadata__") return {};
   return failure(TALUS_E_ARGUMENT,
                  "%s cannot be saved with TALUS_SAVE_PARAMS: names that start with \"talus.\" or "
                  "\"state.\" are keys of the file",
@@ -34,6 +33,10 @@ std::string state_key(const std::string& param, std::string_view slot) {
   std::string out = "state.";
   out.append(param).append(1, '.').append(slot);
   return out;
+}
+
+bool is_own_key(std::string_view key) {
+  return key.starts_with("talus.") || key.starts_with("state.");
 }
 
 std::vector<uint64_t> param_shape(const Parameter& p) { return {p.shape.begin(), p.shape.end()}; }

@@ -18,6 +18,8 @@ const char* file_dtype(Dtype dtype);
 bool parse_dtype(std::string_view name, Dtype* out);
 
 std::string state_key(const std::string& param, std::string_view slot);
+// Whether it may be one of ours: no parameter of such a name has its values in a file.
+bool is_own_key(std::string_view key);
 // Of what the slot holds for this parameter.
 std::vector<uint64_t> slot_shape(const Parameter& p, const StateSlot& slot);
 std::vector<uint64_t> param_shape(const Parameter& p);

@@ -27,6 +27,7 @@ class Group {
   bool needs_total() const { return rule().needs_total && rule().needs_total(values()); }
   bool started() const { return started_; }
   void start() { started_ = true; }
+  double default_of(size_t hyper) const { return default_value(ref_, int(hyper)); }
   bool has_slot(int k) const { return slot_exists(rule().slots[size_t(k)], values()); }
 
   // TALUS_E_NAME, TALUS_E_RANGE or TALUS_E_STATE; `index` is the group's, for the text. Without a

@@ -9,7 +9,7 @@ constexpr size_t kNoteBytes = size_t{16} << 20;
 
 bool is_plain(std::string_view key) {
   for (const char c : key)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) return false;
+    if (is_control(c)) return false;
   return !key.empty() && key.size() <= kKeyBytes && is_utf8(key);
 }
 

@@ -84,7 +84,24 @@ void fail_each_of_a_save(const char* name) {
   CHECK(failures > 50);
 }
 
+size_t bytes_of_a_load_over_live_state(int params) {
+  std::vector<ParamSpec> specs;
+  for (int i = 0; i < params; ++i) specs.push_back({"p" + std::to_string(i), {1}});
+  const Model model(specs, {{"adamw", {}}}, 1);
+  const std::string saved = model.bytes(0);
+  const size_t before = asked_bytes;
+  must(load_bytes(model.get(), saved));
+  return asked_bytes - before;
+}
+
 }  // namespace
+
+TEST_CASE("out of memory: a load over live state asks for memory in proportion to the parameters") {
+  const size_t few = bytes_of_a_load_over_live_state(500);
+  const size_t many = bytes_of_a_load_over_live_state(4000);
+  INFO(few << " bytes for 500 parameters, " << many << " for 4,000");
+  CHECK(many < 12 * few);
+}
 
 TEST_CASE("out of memory: each allocation of a load fails once, into a new or a live optimizer") {
   for (const char* name : {kPlainName, kIndexName})

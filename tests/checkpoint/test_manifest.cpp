@@ -24,7 +24,7 @@ Manifest example() {
               {"empty", "F64", {0, 5}, 0, {"step"}}};
   m.groups = {{"adamw", {{"lr", 0.1}, {"eps", 1e-8}, {"beta1", 0.9}}, "train"},
               {"sgd", {{"z", -std::numeric_limits<double>::infinity()}, {"a", -0.0}}, "train"}};
-  m.counts = {kMost, 3, 2, 1};
+  m.counts = {kMostSteps, 3, 2, 1};
   m.notes = {{"epoch", "7"}, {"", "no name"}, {"talus.version", "a note"}};
   return m;
 }
@@ -247,10 +247,15 @@ TEST_CASE("manifest: names are there once") {
 TEST_CASE("manifest: counts are strings of digits") {
   const std::string good = R"({"applied":"0","called":"1","skipped":"2","clock":"3"})";
   CHECK(read_well(with("talus.counts", good)).counts == Counts{0, 1, 2, 3});
-  for (const char* value :
-       {"1", "\"-1\"", "\"\"", "\"1.0\"", "\"01\"", "null", "\"9223372036854775808\""})
+  for (const char* value : {"1", "\"-1\"", "\"\"", "\"1.0\"", "\"01\"", "null",
+                            "\"4611686018427387905\"", "\"9223372036854775808\""})
     CHECK(refused(with("talus.counts", changed(good, "\"1\"", value)), kFormat,
                   {"talus.counts.called", "no count"}));
+}
+
+TEST_CASE("manifest: a note that could not be written again is a fault") {
+  for (const std::string& key : {std::string("user.a\tb"), "user." + std::string(4092, 'k')})
+    CHECK(refused(with(key, "x"), kFormat, {"user.", "a control character, or longer"}));
 }
 
 TEST_CASE("manifest: pieces that were written are read, and their faults are named") {

@@ -52,6 +52,21 @@ TEST_CASE("shards: one file or many hold the same state") {
   }
 }
 
+TEST_CASE("shards: an index that no load would read takes no other's place") {
+  Folder folder;
+  Model model(kParams, {{"adamw", {}}}, 1);
+  const std::string path = save_index(folder, model, 300), before = model.bytes(0);
+  const std::set<std::string> names = folder.names();
+  const std::string text(size_t{15} << 20, 'x');
+  for (const char* key : {"a", "b", "c", "d", "e", "f", "g"})
+    must(talus_set_note(model.get(), key, text.c_str()));
+  CHECK(talus_save(model.get(), path.c_str(), nullptr, nullptr) == TALUS_E_ARGUMENT);
+  CHECK((folder.names() == names));
+  Model to(kParams);
+  REQUIRE(talus_load(to.get(), path.c_str(), nullptr, nullptr) == TALUS_OK);
+  CHECK((to.bytes(0) == before));
+}
+
 TEST_CASE("shards: the next save brings new files and takes the old ones away, and no others") {
   Folder folder;
   Model model(kParams, {{"adamw", {}}}, 1);

@@ -29,6 +29,17 @@ void refuse(const Model& from, const Model& to, int kind, const std::string& tex
   CHECK((to.bytes() == before));
 }
 
+// A file with another text in its header.
+std::string edited(const std::string& file, const std::string& old, const std::string& text) {
+  uint64_t length = 0;
+  std::memcpy(&length, file.data(), sizeof length);
+  std::string header = file.substr(sizeof length, length);
+  header.replace(header.find(old), old.size(), text);
+  const uint64_t now = header.size();
+  return std::string(reinterpret_cast<const char*>(&now), sizeof now) + header +
+         file.substr(sizeof length + length);
+}
+
 void accept(const Model& from, const Model& to, uint64_t flags) {
   const talus_status status = load_bytes(to.get(), from.bytes(0), flags);
   INFO(talus_last_error());
@@ -142,6 +153,37 @@ TEST_CASE("strict: hyperparameters") {
   CHECK(lr == 0.5);
 }
 
+TEST_CASE(
+    "strict: a hyperparameter that the file lacks has its default, and a fixed one must agree") {
+  Model from(kTwo, {{"adamw", {{"weight_decay", 0.5}}}});
+  const auto without = [&](const std::string& member) {
+    return edited(from.bytes(TALUS_SAVE_NO_DIGEST), member, "");
+  };
+  Model amsgrad(kTwo, {{"adamw", {{"amsgrad", 1}}}});
+  const int64_t states = talus_state_count(amsgrad.get());
+  for (const uint64_t flags : {uint64_t{0}, uint64_t{TALUS_LOAD_KEEP_HYPER}}) {
+    CHECK(load_bytes(amsgrad.get(), without(R"(\"amsgrad\":0,)"), flags) == TALUS_E_MISMATCH);
+    CHECK(talus_last_error_detail() == TALUS_M_HYPER);
+  }
+  amsgrad.step(1);
+  CHECK(talus_state_count(amsgrad.get()) == states);
+  Model plain(kTwo, {{"adamw", {{"weight_decay", 0.25}}}});
+  CHECK(load_bytes(plain.get(), without(R"(\"weight_decay\":0.5,)")) == TALUS_OK);
+  double decay = 0;
+  must(talus_get(plain.get(), 0, "weight_decay", &decay));
+  CHECK(decay == 0.01);  // of adamw: adam, which is the same rule, has another
+}
+
+TEST_CASE("strict: a parameter that is named like a key does not get what lies there") {
+  const std::vector<ParamSpec> names = {{"x"}, {"state.x.exp_avg"}};
+  Model from(names, {{"adamw", {}}}, 1), to(names);
+  CHECK(load_bytes(to.get(), from.bytes(0), TALUS_LOAD_PARAMS) == TALUS_E_MISMATCH);
+  CHECK_THAT(talus_last_error(), ContainsSubstring("2 differences"));
+  const double before = to.data(1).get(0);
+  accept(from, to, TALUS_LOAD_PARAMS | TALUS_LOAD_ALLOW_MISSING);
+  CHECK(to.data(1).get(0) == before);
+}
+
 TEST_CASE("strict: all differences are listed, up to 32, and the first gives the detail") {
   std::vector<ParamSpec> many;
   for (int i = 0; i < 40; ++i) many.push_back({"p" + std::to_string(i), {1}});
@@ -208,6 +250,7 @@ TEST_CASE("strict: a load in place that fails half-way says so until one succeed
     }
   };
   Model from(kTwo, {{"adamw", {}}}, 2), to(kTwo, {{"adamw", {}}}, 1);
+  Model one({{"a.bias", {2}}}, {{"adamw", {}}}, 1);
   const std::string saved = from.bytes(0), before = to.bytes();
   talus_io io = io_of(TALUS_LOAD_IN_PLACE);
   int damaged = 0;
@@ -228,6 +271,8 @@ TEST_CASE("strict: a load in place that fails half-way says so until one succeed
     double value = 0;
     int64_t steps = 0;
     CHECK(talus_get(to.get(), 0, "lr", &value) == TALUS_E_STATE);
+    CHECK(talus_get_note(to.get(), "none", nullptr, 0, nullptr) == TALUS_E_STATE);
+    CHECK(load_bytes(to.get(), one.bytes(0), TALUS_LOAD_ALLOW_MISSING) == TALUS_E_MISMATCH);
     CHECK(talus_steps(to.get(), 0, &steps) == TALUS_E_STATE);
     std::string unused;
     talus_writer writer{sizeof writer, 0, &unused, append_bytes};
