@@ -23,7 +23,7 @@ bool lists(const ParamRecord& record, std::string_view slot) {
 class Comparison {
  public:
   Comparison(const Optimizer& live, const Catalogue& file, uint64_t flags, LoadPlan& plan)
-      : model_(live.model()), file_(file), flags_(flags), plan_(plan) {
+      : live_(live), model_(live.model()), file_(file), flags_(flags), plan_(plan) {
     for (const ParamRecord& p : file.manifest().params) records_.emplace(p.name, &p);
   }
 
@@ -277,6 +277,7 @@ class Comparison {
                "parameter " + quoted(name) + ": in the file, not in the optimizer");
   }
 
+  const Optimizer& live_;
   const Model& model_;
   const Catalogue& file_;
   uint64_t flags_;
