@@ -41,11 +41,9 @@ int in_child(Body body) {
 // pytorch/pytorch#194664; bitsandbytes-foundation/bitsandbytes#227; NVIDIA/apex#458
 TEST_CASE("traps 8, 16, 50: what talus does not offer yet is refused by name, never half done") {
   talus_optimizer* opt = nullptr;
-  for (const char* rule : {"muon", "novograd", "lamb"}) {
-    if (is_listed("algorithms", rule)) SKIP("it is offered now: its own tests hold it");
-    refused(nullptr, TALUS_E_NAME, {rule, "adamw"},
-            [&] { return talus_create(rule, TALUS_CPU, 0, &opt); });
-  }
+  if (is_listed("algorithms", "muon")) SKIP("it is offered now: its own tests hold it");
+  refused(nullptr, TALUS_E_NAME, {"muon", "adamw"},
+          [&] { return talus_create("muon", TALUS_CPU, 0, &opt); });
   CHECK(opt == nullptr);
   Handle adamw("adamw");
   float data[2] = {1, 2};

@@ -112,6 +112,7 @@ class Optimizer {
   void restore(Restored& from) noexcept;  // reserve first
   // A load in place that ended half-way: until another one has succeeded, nothing else is to be had.
   void damage() { damaged_ = true; }
+  bool is_whole() const { return !damaged_; }
   Status check_whole() const;
   const Backend& backend() const { return *backend_; }
   // A backend's status in words; the end of the device is remembered.
