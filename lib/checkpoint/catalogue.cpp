@@ -191,7 +191,10 @@ Status Catalogue::join_pieces() {
                      name_.c_str(), quoted(key).c_str());
     stored.shape = owner->second->shape;
     uint64_t count = 1, end = 0;
-    for (const uint64_t extent : stored.shape) count *= extent;
+    for (const uint64_t extent : stored.shape)
+      if (__builtin_mul_overflow(count, extent, &count))
+        return failure(TALUS_E_FORMAT, "%s: the shape of %s overflows", name_.c_str(),
+                       quoted(key).c_str());
     std::sort(stored.parts.begin(), stored.parts.end(), [](const Part& a, const Part& b) {
       return std::pair(a.first, a.count) < std::pair(b.first, b.count);
     });

@@ -295,4 +295,5 @@ TEST_CASE("shards: pieces that leave a gap, overlap or end early are refused") {
   refuse("\"first\":\"4\"", "\"first\":\"3\"", "gap or overlap");
   refuse("\"count\":\"6\"", "\"count\":\"5\"", "another count");
   refuse("[10]", "[11]", "expected 11");
+  refuse("[10]", "[9223372036854775813,2]", "overflows");  // and is 10 again
 }
