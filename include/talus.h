@@ -425,11 +425,11 @@ TALUS_API talus_status talus_get_stats(talus_optimizer *opt, int32_t wait, talus
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
-#define TALUS_SAVE_PARAMS 1u         /* also the parameters, under their plain names */
-#define TALUS_SAVE_NO_DIGEST 2u      /* without CRC-32C of every tensor */
+#define TALUS_SAVE_PARAMS 1u    /* also the parameters, under their plain names */
+#define TALUS_SAVE_NO_DIGEST 2u /* without CRC-32C of every tensor */
 /* Parameters that the file lacks keep their state; not after a load in place that has failed. */
 #define TALUS_LOAD_ALLOW_MISSING 16u
-#define TALUS_LOAD_ALLOW_EXTRA 32u   /* parameters that only the file has are ignored */
+#define TALUS_LOAD_ALLOW_EXTRA 32u /* parameters that only the file has are ignored */
 /* Another dtype of state is converted: exactly where ours is wider, else with one rounding. Another
  * dtype of a parameter is accepted if both or neither has a master. A master that the file lacks is
  * made of the parameter. */
