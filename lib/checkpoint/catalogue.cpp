@@ -1,6 +1,7 @@
 #include "lib/checkpoint/catalogue.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <set>
 
 #include "lib/checkpoint/crc32c.h"
@@ -42,6 +43,26 @@ std::vector<const Named*> in_file_order(const Header& header) {
 Status damaged(const Source& source, const std::string& what) {
   return failure(TALUS_E_FORMAT, "%s: %s", source.name().c_str(), what.c_str());
 }
+
+// Files that are held open, which keeps their bytes though a save may remove their names.
+constexpr size_t kMostOpen = 64;
+
+// One of more files than a process may have open.
+class ReopenedSource final : public Source {
+ public:
+  ReopenedSource(std::string path, uint64_t size) : path_(std::move(path)), size_(size) {}
+  const std::string& name() const override { return path_; }
+  uint64_t size() const override { return size_; }
+  Status read(uint64_t offset, void* out, uint64_t bytes) override {
+    std::unique_ptr<Source> file;
+    TALUS_TRY(open_source(path_, false, &file));
+    return file->read(offset, out, bytes);
+  }
+
+ private:
+  std::string path_;
+  uint64_t size_;
+};
 
 }  // namespace
 
@@ -87,14 +108,29 @@ Status Catalogue::open_file(const std::string& path, Header* header) {
   return add_file(*owned_.back(), nullptr, header);
 }
 
+// A save to the same index may take shards away while they are looked for: then it names others.
 Status Catalogue::open_index(const std::string& path) {
-  name_ = path;
-  Index index;
-  TALUS_TRY(read_index_file(path, &index));
+  constexpr int kTries = 5;
+  std::string generation;
+  for (int i = 1;; ++i) {
+    *this = {};
+    name_ = path;
+    Index index;
+    TALUS_TRY(read_index_file(path, &index));
+    const Status status = open_files(path, index);
+    const bool vanished = status.code() == TALUS_E_IO && status.detail() == ENOENT;
+    if (!vanished || index.generation == generation || i == kTries) return status;
+    generation = index.generation;
+  }
+}
+
+Status Catalogue::open_files(const std::string& path, const Index& index) {
   TALUS_TRY(read_manifest(index.metadata, path, &manifest_));
   for (const auto& [file, record] : index.files) {
     std::unique_ptr<Source> source;
     TALUS_TRY(open_source(folder_of(path) + file, false, &source));
+    if (owned_.size() >= kMostOpen)
+      source = std::make_unique<ReopenedSource>(folder_of(path) + file, source->size());
     owned_.push_back(std::move(source));
     Header header;
     TALUS_TRY(add_file(*owned_.back(), &record, &header));

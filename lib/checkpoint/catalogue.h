@@ -54,6 +54,7 @@ class Catalogue {
   Status add_tensors(const safetensors::Header& header, const std::vector<uint32_t>& digests,
                      const std::map<std::string, Piece, std::less<>>& pieces);
   Status open_index(const std::string& path);
+  Status open_files(const std::string& path, const struct Index& index);
   Status open_file(const std::string& path, safetensors::Header* header);
   Status join_pieces();
   Status check_listed() const;

@@ -191,7 +191,7 @@ class Comparison {
     for_each_slot(model_, i, [&](const StateSlot& slot) {
       const bool is_master = slot.column == kHidden;
       if (lists(record, slot.name)) {
-        plan_reading(i, p, slot);
+        plan_reading(i, p, slot, steps);
         *master_given = *master_given || is_master;
       } else if (steps > 0 && is_master && has(TALUS_LOAD_CONVERT)) {
         plan_.widened.push_back(i);
@@ -221,11 +221,12 @@ class Comparison {
                                 quoted(p.name).c_str(), quoted(slot).c_str()));
   }
 
-  void plan_reading(int64_t i, const Parameter& p, const StateSlot& slot) {
+  void plan_reading(int64_t i, const Parameter& p, const StateSlot& slot, int64_t steps) {
     const Stored* const stored = file_.find(state_key(p.name, slot.name));
     if (!stored) return;  // told already
     Reading reading{Reading::state, i, slot, stored, Dtype::f32};
-    if (slot.column == kHidden)
+    // Before the first step a master may be anything: the step writes its rounded copy.
+    if (slot.column == kHidden && steps > 0)
       reading.use = !has(TALUS_LOAD_PARAMS) ? Reading::checked_master
                     : values_of(p)          ? Reading::state
                                             : Reading::rounded_master;

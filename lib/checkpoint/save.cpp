@@ -127,13 +127,17 @@ Status take_tensors(const Optimizer& from, const talus_io& io, Tensors* out) {
   return state_tensors(from, (io.flags & TALUS_SAVE_PARAMS) != 0, out);
 }
 
+// Half of what a reader takes.
+constexpr size_t kMostTensors = size_t{1} << 19;
+
 // Tensors in the order of the parameters, as many to a shard as fit.
 std::vector<Plan> split(const Tensors& tensors, uint64_t shard_bytes, bool digest) {
   std::vector<Plan> out;
   uint64_t used = 0;
   for (const StateTensor& t : tensors) {
     const uint64_t bytes = t.entry.bytes();
-    if (out.empty() || (shard_bytes > 0 && used + bytes > shard_bytes && used > 0)) {
+    const bool full = !out.empty() && out.back().tensors.size() == kMostTensors;
+    if (out.empty() || full || (shard_bytes > 0 && used + bytes > shard_bytes && used > 0)) {
       out.push_back({{}, digest, {}});
       used = 0;
     }
@@ -163,7 +167,7 @@ class ShardedSave {
     TALUS_TRY(take_tensors(from_, io_, &tensors));
     plans_ = split(tensors, from_.shard_bytes(), !(io_.flags & TALUS_SAVE_NO_DIGEST));
     TALUS_TRY(lay_out());
-    remove_strays();
+    remove_left_overs();
     for (size_t i = 0; i < plans_.size(); ++i)
       if (const Status status = write_shard(i); !status.ok()) return explained(status);
     return publish();
@@ -183,17 +187,13 @@ class ShardedSave {
     return progress_.begin(total);
   }
 
-  // What saves left that were killed more than a day ago, and no index names.
-  void remove_strays() const {
-    Index old;
-    const Status status = read_index_file(path_, &old);
-    if (!status.ok() && status.detail() != ENOENT) return;  // nobody knows what it names
+  // What killed saves left a day ago. Shards that were whole stay: another index may name them.
+  void remove_left_overs() const {
     const std::string folder = folder_of(path_);
-    const auto is_stray = [&](std::string_view name) {
-      return (is_shard_of(path_, name) && !old.files.contains(name)) ||
-             is_shard_left_over(path_, name);
+    const auto is_left_over = [&](std::string_view name) {
+      return is_shard_left_over(path_, name);
     };
-    for (const std::string& name : old_files(folder, is_stray)) remove_file(folder + name);
+    for (const std::string& name : old_files(folder, is_left_over)) remove_file(folder + name);
   }
 
   static Status explained(const Status& status) {

@@ -7,6 +7,12 @@
 namespace talus {
 namespace {
 
+// At least doubles, unlike a reserve of one more.
+template <class T>
+void reserve_one_more(std::vector<T>& list) {
+  if (list.size() == list.capacity()) list.reserve(2 * list.size() + 1);
+}
+
 using Int = long long;  // for %lld
 
 int64_t row_count(const Parameter& p) { return p.shape.empty() ? 0 : p.shape[0]; }
@@ -92,8 +98,8 @@ Status Optimizer::bind_rows(int64_t param, const talus_rows* rows) {
     for (int64_t j = 0; j < bound.count; ++j)
       if (bound.index(j) < 0 || bound.index(j) >= bound.rows)
         return row_fault(bound, {0, j, bound.index(j), false});
-  row_gradients_.reserve(row_gradients_.size() + 1);
-  sent_rows_.reserve(row_gradients_.size() + 1);
+  reserve_one_more(row_gradients_);
+  sent_rows_.reserve(row_gradients_.capacity());
   model_.classes.reserve(size_t(model_.params.size()), 1);
   drop_rows(param);
   void* const dense = model_.table.data(kGradient, param);

@@ -125,6 +125,17 @@ TEST_CASE("strict: a model whose weights were not loaded is found by its masters
   refuse(from, to, TALUS_M_MASTER, "element 3");
 }
 
+TEST_CASE("strict: a master that was given before the first step may be anything") {
+  Model model({kHalf}), other({kHalf});
+  std::vector<float> master = {1, 2, 3, 4, 5};
+  must(talus_bind_state(model.get(), 0, "master_param", master.data(), 20));
+  accept(model, model, 0);
+  accept(model, other, 0);
+  model.step(1);
+  other.step(1);
+  CHECK((save_bytes(model.get()) == save_bytes(other.get())));
+}
+
 TEST_CASE("strict: algorithms, groups and the group of a parameter") {
   Model adamw(kTwo, {{"adamw", {}}}, 1), sgd(kTwo, {{"sgd", {{"momentum", 0.9}}}}, 1);
   refuse(adamw, sgd, TALUS_M_ALGORITHM, "group 0: \"sgd\" in the optimizer, \"adamw\" in the file");
