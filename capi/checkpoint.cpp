@@ -1,7 +1,7 @@
 // Checkpoints through the C ABI: the caller's functions as source and sink. No logic.
 #include "lib/checkpoint/checkpoint.h"
 
-#include "capi/boundary.h"
+#include "capi/handle.h"
 
 using namespace talus;
 using namespace talus::capi;
@@ -17,11 +17,6 @@ constexpr uint64_t kSaveFlags = TALUS_SAVE_PARAMS | TALUS_SAVE_NO_DIGEST;
 constexpr uint64_t kLoadFlags = TALUS_LOAD_ALLOW_MISSING | TALUS_LOAD_ALLOW_EXTRA |
                                 TALUS_LOAD_CONVERT | TALUS_LOAD_KEEP_HYPER | TALUS_LOAD_PARAMS |
                                 TALUS_LOAD_IN_PLACE | TALUS_LOAD_CHECK_ONLY;
-
-Optimizer& get(talus_optimizer* opt) { return *reinterpret_cast<Optimizer*>(opt); }
-const Optimizer& get(const talus_optimizer* opt) {
-  return *reinterpret_cast<const Optimizer*>(opt);
-}
 
 Status answered(int32_t answer, const char* function, const char* callback) {
   if (answer == 0) return {};
@@ -74,8 +69,7 @@ Status take_io(const talus_io* from, uint64_t known, const char* function, talus
 
 Status check_call(const talus_optimizer* opt, const char* function, void* stream) {
   TALUS_TRY(need(opt, function, "opt"));
-  if (!stream || !get(opt).on_cpu()) return {};
-  return failure(TALUS_E_ARGUMENT, "%s: stream is %p, expected NULL on the CPU", function, stream);
+  return check_stream(opt, stream, function);
 }
 
 Status check_path(const char* path, const char* function) {

@@ -2,11 +2,10 @@
 #include <memory>
 #include <string_view>
 
-#include "capi/boundary.h"
+#include "capi/handle.h"
 #include "lib/base/log.h"
 #include "lib/device/devices.h"
 #include "lib/device/plugin.h"
-#include "lib/optimizer/optimizer.h"
 
 using namespace talus;
 using namespace talus::capi;
@@ -17,12 +16,6 @@ Status unknown_algorithm(const char* function, const char* got);  // names.cpp
 namespace {
 
 using Int = long long;  // for %lld
-
-// The handle is the optimizer itself, under its C name.
-Optimizer& get(talus_optimizer* opt) { return *reinterpret_cast<Optimizer*>(opt); }
-const Optimizer& get(const talus_optimizer* opt) {
-  return *reinterpret_cast<const Optimizer*>(opt);
-}
 
 // There, and not left half-way by a load.
 Status usable(const talus_optimizer* opt, const char* function) {
@@ -68,11 +61,6 @@ Status check_list(const talus_optimizer* opt, int64_t count, const int64_t* para
   for (int64_t i = 0; i < count; ++i) TALUS_TRY(check_param(opt, params[i], function));
   *out = {params, size_t(count)};
   return {};
-}
-
-Status check_stream(const talus_optimizer* opt, void* stream, const char* function) {
-  if (!stream || !get(opt).on_cpu()) return {};
-  return failure(TALUS_E_ARGUMENT, "%s: stream is %p, expected NULL on the CPU", function, stream);
 }
 
 // Bytes of the first version of each struct that has all it needs.

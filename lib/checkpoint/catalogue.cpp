@@ -75,29 +75,29 @@ Status Catalogue::open(Source& source, Catalogue* out) {
   out->name_ = source.name();
   Header header;
   TALUS_TRY(out->add_file(source, nullptr, &header));
-  TALUS_TRY(read_manifest(header.metadata, source.name(), &out->manifest_));
-  return out->check_listed();
+  return out->take_manifest(header);
 }
 
 Status Catalogue::open(const std::string& path, Catalogue* out) {
   if (is_index(path)) return out->open_index(path);
   Header header;
   TALUS_TRY(out->open_file(path, &header));
-  TALUS_TRY(read_manifest(header.metadata, path, &out->manifest_));
-  return out->check_listed();
+  return out->take_manifest(header);
 }
 
 Status Catalogue::open_any(const std::string& path, Catalogue* out) {
   if (is_index(path)) return out->open_index(path);
   Header header;
   TALUS_TRY(out->open_file(path, &header));
-  if (header.metadata.contains(kParamsKey)) {
-    TALUS_TRY(read_manifest(header.metadata, path, &out->manifest_));
-    return out->check_listed();
-  }
+  if (header.metadata.contains(kParamsKey)) return out->take_manifest(header);
   out->manifest_.version = 0;
   out->manifest_.notes = std::move(header.metadata);
   return {};
+}
+
+Status Catalogue::take_manifest(const Header& header) {
+  TALUS_TRY(read_manifest(header.metadata, name_, &manifest_));
+  return check_listed();
 }
 
 Status Catalogue::open_file(const std::string& path, Header* header) {

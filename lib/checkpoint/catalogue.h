@@ -57,6 +57,7 @@ class Catalogue {
   Status open_files(const std::string& path, const struct Index& index);
   Status open_file(const std::string& path, safetensors::Header* header);
   Status join_pieces();
+  Status take_manifest(const safetensors::Header& header);
   Status check_listed() const;
 
   std::string name_;

@@ -8,13 +8,8 @@
 namespace talus {
 namespace {
 
+using safetensors::shape_text;
 using Int = long long;  // for %lld
-
-std::string shape_text(const std::vector<uint64_t>& shape) {
-  std::string out = "[";
-  for (const uint64_t extent : shape) out += (out.size() > 1 ? ", " : "") + std::to_string(extent);
-  return out + "]";
-}
 
 bool lists(const ParamRecord& record, std::string_view slot) {
   return std::find(record.slots.begin(), record.slots.end(), slot) != record.slots.end();

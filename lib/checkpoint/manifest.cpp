@@ -297,6 +297,12 @@ Status read_piece(const Json& piece, const Place& at, Piece* out) {
 
 }  // namespace
 
+std::string state_key(const std::string& param, std::string_view slot) {
+  std::string out = "state.";
+  out.append(param).append(1, '.').append(slot);
+  return out;
+}
+
 Strings write_manifest(const Manifest& from) {
   Strings out;
   for (const auto& [key, value] : from.notes) out.emplace(std::string(kNote) + key, value);

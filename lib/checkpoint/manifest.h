@@ -59,6 +59,10 @@ struct Manifest {
   bool operator==(const Manifest&) const = default;
 };
 
+// The key of a tensor of state; every parameter has that of its step count.
+inline constexpr const char* kStepSlot = "step";
+std::string state_key(const std::string& param, std::string_view slot);
+
 // Features that this library knows.
 inline constexpr const char* kKnownFeatures[] = {"master", "ranges"};
 

@@ -30,10 +30,6 @@ std::string range(uint64_t begin, uint64_t end) {
   return "[" + std::to_string(begin) + ", " + std::to_string(end) + "]";
 }
 
-std::string shape_text(const std::vector<uint64_t>& shape) {
-  return "[" + join_names(shape, [](uint64_t n) { return std::to_string(n); }) + "]";
-}
-
 // False: more than 64 bits hold.
 bool multiply(uint64_t bytes, const std::vector<uint64_t>& shape, uint64_t* out) {
   bool fits = true;
@@ -240,6 +236,10 @@ Status check_tiling(const std::string& file, const Header& header, uint64_t data
 }
 
 }  // namespace
+
+std::string shape_text(const std::vector<uint64_t>& shape) {
+  return "[" + join_names(shape, [](uint64_t n) { return std::to_string(n); }) + "]";
+}
 
 uint64_t dtype_bytes(std::string_view dtype) {
   for (const DtypeBytes& known : kDtypeBytes)

@@ -35,6 +35,9 @@ struct Limits {
   size_t name_bytes = 4096, metadata_value_bytes = size_t{64} << 20;
 };
 
+// "[2, 3]", for texts and tables.
+std::string shape_text(const std::vector<uint64_t>& shape);
+
 // Bytes of an element, 0: a dtype that we do not read.
 uint64_t dtype_bytes(std::string_view dtype);
 

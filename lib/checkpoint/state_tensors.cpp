@@ -29,12 +29,6 @@ bool parse_dtype(std::string_view name, Dtype* out) {
   return false;
 }
 
-std::string state_key(const std::string& param, std::string_view slot) {
-  std::string out = "state.";
-  out.append(param).append(1, '.').append(slot);
-  return out;
-}
-
 bool is_own_key(std::string_view key) {
   return key.starts_with("talus.") || key.starts_with("state.");
 }

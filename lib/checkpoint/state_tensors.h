@@ -3,13 +3,13 @@
 #include <string>
 #include <vector>
 
+#include "lib/checkpoint/manifest.h"
 #include "lib/checkpoint/safetensors.h"
 #include "lib/optimizer/optimizer.h"
 
 namespace talus {
 
 inline constexpr const char* kDigestKey = "talus.digest";
-inline constexpr const char* kStepSlot = "step";
 inline constexpr const char* kStepDtype = "I64";
 inline constexpr const char* kDigestDtype = "U32";
 
@@ -17,7 +17,6 @@ inline constexpr const char* kDigestDtype = "U32";
 const char* file_dtype(Dtype dtype);
 bool parse_dtype(std::string_view name, Dtype* out);
 
-std::string state_key(const std::string& param, std::string_view slot);
 // Whether it may be one of ours: no parameter of such a name has its values in a file.
 bool is_own_key(std::string_view key);
 // Of what the slot holds for this parameter.

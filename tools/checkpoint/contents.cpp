@@ -13,16 +13,11 @@ void check(const talus::Status& status) {
   if (!status.ok()) throw talus::Error(status.code(), status.text(), status.detail());
 }
 
-// As state_key of state_tensors.h, which is no header for a reader: it brings the optimizer.
-std::string state_key(const std::string& param, const std::string& slot) {
-  return "state." + param + "." + slot;
-}
-
 std::map<std::string, std::string> slots_by_key(const talus::Manifest& manifest) {
   std::map<std::string, std::string> out;
   for (const talus::ParamRecord& p : manifest.params) {
-    out[state_key(p.name, "step")] = "step";
-    for (const std::string& slot : p.slots) out[state_key(p.name, slot)] = slot;
+    out[talus::state_key(p.name, talus::kStepSlot)] = talus::kStepSlot;
+    for (const std::string& slot : p.slots) out[talus::state_key(p.name, slot)] = slot;
   }
   return out;
 }
@@ -108,12 +103,6 @@ void TensorStream::end_part() {
   sound_ &= !part.has_digest || digest_ == part.digest;
   digest_ = 0;
   at_ = 0;
-}
-
-std::string shape_text(const std::vector<uint64_t>& shape) {
-  std::string out = "[";
-  for (const uint64_t extent : shape) out += (out.size() > 1 ? ", " : "") + std::to_string(extent);
-  return out + "]";
 }
 
 }  // namespace checkpoint

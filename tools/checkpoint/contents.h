@@ -53,7 +53,4 @@ class TensorStream {
   bool sound_ = true;
 };
 
-// "[64, 128]", "[]".
-std::string shape_text(const std::vector<uint64_t>& shape);
-
 }  // namespace checkpoint

@@ -70,8 +70,8 @@ Rows value_rows(const Differences& differences) {
     const bool floating = checkpoint::is_floating(c.a->dtype);
     rows.push_back(
         {printable(c.key), c.a->dtype, fmt::format("{}", d.different), fmt::format("{}", d.count),
-         cut_middle(checkpoint::shape_text(place_of(d.first, c.a->shape)), 16), distance_text(d),
-         floating && d.nan < d.different ? fmt::format("{}", d.ulps) : "-"});
+         cut_middle(talus::safetensors::shape_text(place_of(d.first, c.a->shape)), 16),
+         distance_text(d), floating && d.nan < d.different ? fmt::format("{}", d.ulps) : "-"});
   }
   return rows;
 }
@@ -80,7 +80,7 @@ Rows form_rows(const Differences& differences, size_t width) {
   const size_t side = (width - width / 3) / 2 - 2;
   Rows rows = {{"tensor", "A", "B"}};
   const auto form = [&](const talus::Stored* s) {
-    return cut_middle(s->dtype + " " + checkpoint::shape_text(s->shape), side);
+    return cut_middle(s->dtype + " " + talus::safetensors::shape_text(s->shape), side);
   };
   for (const Changed& c : differences.changed)
     if (!c.comparable) rows.push_back({printable(c.key), form(c.a), form(c.b)});

@@ -43,8 +43,8 @@ Texts param_texts(const Manifest& manifest) {
   Texts out;
   for (const talus::ParamRecord& p : manifest.params)
     out["parameter " + p.name] =
-        fmt::format("{} {} in group {}, slots: {}", p.dtype, shape_text(p.shape), p.group,
-                    fmt::join(p.slots, ", "));
+        fmt::format("{} {} in group {}, slots: {}", p.dtype,
+                    talus::safetensors::shape_text(p.shape), p.group, fmt::join(p.slots, ", "));
   return out;
 }
 

@@ -191,7 +191,7 @@ Rows tensor_rows(const Report& report) {
   for (const Entry& entry : report.entries) {
     const Measured& m = report.measured.at(entry.key);
     rows.push_back(joined({printable(entry.key), entry.stored->dtype,
-                           cut_middle(checkpoint::shape_text(entry.stored->shape), 16)},
+                           cut_middle(talus::safetensors::shape_text(entry.stored->shape), 16)},
                           statistics_cells(m.statistics)));
     if (!m.sound) rows.back().back() += " DAMAGED";
   }
