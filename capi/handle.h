@@ -15,4 +15,27 @@ inline Status check_stream(const talus_optimizer* opt, void* stream, const char*
   return failure(TALUS_E_ARGUMENT, "%s: stream is %p, expected NULL on the CPU", function, stream);
 }
 
+// There, and not left half-way by a load.
+inline Status usable(const talus_optimizer* opt, const char* function) {
+  if (opt && get(opt).is_whole()) return {};
+  TALUS_TRY(need(opt, function, "opt"));
+  return get(opt).check_whole();
+}
+
+inline Status check_group(const talus_optimizer* opt, int32_t group, bool all,
+                          const char* function) {
+  TALUS_TRY(usable(opt, function));
+  const size_t count = get(opt).model().groups.size();
+  if ((group >= 0 && size_t(group) < count) || (all && group == TALUS_ALL)) return {};
+  return failure(TALUS_E_ARGUMENT, "%s: group is %d, expected 0 .. %zu%s", function, group,
+                 count - 1, all ? " or TALUS_ALL" : "");
+}
+
+inline Status check_clock(int32_t clock, const char* function) {
+  if (clock >= TALUS_CLOCK_APPLIED && clock <= TALUS_CLOCK_MANUAL) return {};
+  return failure(TALUS_E_ARGUMENT,
+                 "%s: clock is %d, expected TALUS_CLOCK_APPLIED (0) .. _MANUAL (2)", function,
+                 clock);
+}
+
 }  // namespace talus::capi

@@ -8,6 +8,7 @@
 #include "lib/device/devices.h"
 #include "lib/optimizer/optimizer.h"
 #include "lib/rules/registry.h"
+#include "lib/schedule/kinds.h"
 
 namespace talus::capi {
 namespace {
@@ -60,6 +61,11 @@ Named setting(std::string_view, int32_t i) {
   return {settings()[size_t(i)].name, settings()[size_t(i)].doc};
 }
 
+Named schedule(std::string_view, int32_t i) {
+  if (i >= int32_t(schedule_kinds().size())) return {};
+  return {schedule_kinds()[size_t(i)].name, schedule_kinds()[size_t(i)].doc};
+}
+
 Named feature(std::string_view, int32_t i) {
   constexpr Named kFeatures[] = {{"cpu", "tensors in the memory of the process"},
                                  {"cuda", "tensors in the memory of a CUDA device"}};
@@ -103,6 +109,7 @@ constexpr NameList kLists[] = {
      [](std::string_view, int32_t i) { return said_by(&Algorithm::purpose, i); }},
     {"slots/", "state of an algorithm, which follows the slash", slot_of},
     {"settings", "of a whole optimizer", setting},
+    {"schedules", "kinds of schedules of hyperparameters", schedule},
     {"features", "of this build", feature},
     {"cpu_targets", "instruction sets usable here, strongest first", usable_target},
     {"cpu_target", "the one in use", target_in_use},
@@ -138,12 +145,18 @@ Named name_at(const char* list, int32_t i) {
 
 struct Owner {
   std::span<const Hyper> hypers;
-  AlgorithmRef ref;  // empty: settings
+  AlgorithmRef ref;  // empty: settings, or a schedule
 };
 
 bool find_owner(const char* name, Owner* out) {
   if (!name) return false;
   if (std::strcmp(name, "settings") == 0) return *out = {settings(), {}}, true;
+  constexpr std::string_view kSchedule = "schedule/";
+  if (std::string_view(name).starts_with(kSchedule)) {
+    const ScheduleKind* const kind = find_schedule_kind(name + kSchedule.size());
+    if (kind) *out = {kind->params, {}};
+    return kind != nullptr;
+  }
   const AlgorithmRef ref = find_algorithm(name);
   if (ref) *out = {ref.rule->hypers, ref};
   return bool(ref);
@@ -231,11 +244,13 @@ talus_status talus_hyper_info(const char* owner, int32_t i, talus_hyper* out) {
     TALUS_TRY(need(out, "talus_hyper_info", "out"));
     Owner found;
     if (!find_owner(owner, &found))
-      return failure(TALUS_E_NAME, "talus_hyper_info: no owner %s, expected settings or one of: %s",
-                     quoted(owner).c_str(), known_algorithms().c_str());
+      return failure(
+          TALUS_E_NAME,
+          "talus_hyper_info: no owner %s, expected settings, schedule/NAME or one of: %s",
+          quoted(owner).c_str(), known_algorithms().c_str());
     if (i < 0 || i >= int32_t(found.hypers.size()))
-      return failure(TALUS_E_ARGUMENT, "talus_hyper_info: i is %d, %s has 0 .. %zu", i, owner,
-                     found.hypers.size() - 1);
+      return failure(TALUS_E_ARGUMENT, "talus_hyper_info: i is %d, %s has %zu", i, owner,
+                     found.hypers.size());
     return give(describe(found, i), "talus_hyper", out);
   });
 }

@@ -17,24 +17,9 @@ namespace {
 
 using Int = long long;  // for %lld
 
-// There, and not left half-way by a load.
-Status usable(const talus_optimizer* opt, const char* function) {
-  if (opt && get(opt).is_whole()) return {};
-  TALUS_TRY(need(opt, function, "opt"));
-  return get(opt).check_whole();
-}
-
 Status find(const char* function, const char* algorithm, AlgorithmRef* out) {
   *out = find_algorithm(algorithm);
   return *out ? Status() : unknown_algorithm(function, algorithm);
-}
-
-Status check_group(const talus_optimizer* opt, int32_t group, bool all, const char* function) {
-  TALUS_TRY(usable(opt, function));
-  const size_t count = get(opt).model().groups.size();
-  if ((group >= 0 && size_t(group) < count) || (all && group == TALUS_ALL)) return {};
-  return failure(TALUS_E_ARGUMENT, "%s: group is %d, expected 0 .. %zu%s", function, group,
-                 count - 1, all ? " or TALUS_ALL" : "");
 }
 
 Status check_param(const talus_optimizer* opt, int64_t param, const char* function) {

@@ -81,6 +81,7 @@ TALUS_API const char *talus_build_info(void);
  *   "purposes"     algorithms and aliases; as their line what it is for
  *   "slots/adamw"  the state of one algorithm (or alias), also what only some settings need
  *   "settings"     of a whole optimizer, see talus_set_setting
+ *   "schedules"    kinds of talus_schedule_create
  *   "features"     of this build, see talus_has_feature
  *   "cpu_targets"  instruction sets usable on this machine, strongest first
  *   "cpu_target"   the one of them in use, and as its line why it was chosen; empty where the
@@ -161,19 +162,20 @@ TALUS_API int64_t talus_last_error_detail(void);
 /* Decides which state exists. After the group's first step a flag of this kind is fixed, and a real
  * (momentum) moves freely except between 0 and not 0: TALUS_E_STATE. */
 #define TALUS_HYPER_FIXED 4u
+#define TALUS_HYPER_REQUIRED 8u /* of a schedule: has no default, def is NaN; to be set before use */
 
-/* A hyperparameter or setting as the library describes it. */
+/* A hyperparameter, a setting or a parameter of a schedule, as the library describes it. */
 typedef struct talus_hyper {
   uint32_t struct_size;   /* in: bytes the caller knows; no more than that is written */
   int32_t kind;           /* TALUS_REAL, TALUS_INTEGER or TALUS_FLAG */
   const char *name, *doc; /* static; doc is one line */
-  double def, min, max;   /* default and range; min and max may be infinite */
+  double def, min, max;   /* default (NaN: made of others, see doc) and range, which may be infinite */
   uint32_t flags;         /* TALUS_HYPER_... */
   uint32_t reserved;      /* 0 */
 } talus_hyper;
 
-/* Returns the count of hyperparameters of owner: an algorithm, an alias, or "settings". -1: unknown
- * owner. */
+/* Returns the count of hyperparameters of owner: an algorithm, an alias, "settings", or a schedule
+ * as "schedule/cosine". -1: unknown owner. */
 TALUS_API int32_t talus_hyper_count(const char *owner);
 
 /* Describes hyperparameter i of owner in *out, 0 <= i < talus_hyper_count(owner). An alias has its
@@ -222,7 +224,7 @@ TALUS_API const char *talus_group_algorithm(const talus_optimizer *opt, int32_t 
 TALUS_API talus_status talus_set(talus_optimizer *opt, int32_t group, const char *name,
                                  double value);
 
-/* Reads a hyperparameter of one group. TALUS_E_NAME: unknown. */
+/* Reads a hyperparameter of one group as it was set: the base of a schedule. TALUS_E_NAME: unknown. */
 TALUS_API talus_status talus_get(const talus_optimizer *opt, int32_t group, const char *name,
                                  double *value);
 
@@ -407,6 +409,130 @@ typedef int32_t (*talus_closure)(void *user, double *loss);
  * NULL. TALUS_E_CALLBACK, detail = the closure's value: no step was taken. */
 TALUS_API talus_status talus_step_closure(talus_optimizer *opt, talus_closure closure, void *user,
                                           double *loss, void *stream);
+
+/* ---- schedules ------------------------------------------------------------------------------- */
+
+/* What a hyperparameter is at time t: value(base, t) in double, the same for the same kind, parameters,
+ * base and t whatever was asked before; "plateau" alone has a state, see talus_observe. base is the
+ * value that talus_set has set: no schedule ever writes it, a step uses the schedule's value in its
+ * place. So creating, attaching, saving and loading may be done in any order, at any time. Sums,
+ * powers and cosines are the library's own: the same bits on every machine.
+ *
+ * Kinds, in talus_name_at("schedules", i); their parameters, in talus_hyper_info("schedule/cosine", ...):
+ *   step, multistep, exponential, constant, linear, polynomial, cosine, cosine_restarts, cyclic,
+ *   one_cycle, inverse_sqrt, wsd     closed forms
+ *   lambda, multiplicative           of a function of the caller, talus_schedule_set_function
+ *   plateau                          of reported metrics, talus_observe
+ *   sequential, chained              of other schedules, talus_schedule_add
+ * PyTorch's names and numbers where it has the schedule, lr_scheduler.*LR, with "lr" read as "value";
+ * cosine stays at eta_min behind T_max unless periodic is 1, one_cycle stays at its end.
+ *
+ * ownership  a handle is a reference, freed by talus_schedule_destroy; what it is attached to or a
+ *            piece of keeps the schedule alive.
+ * threads    one call at a time for a schedule; steps of optimizers that share a multiplicative one
+ *            count as such. */
+typedef struct talus_schedule talus_schedule;
+
+/* Creates a schedule with its defaults. TALUS_E_NAME: unknown kind. */
+TALUS_API talus_status talus_schedule_create(const char *kind, talus_schedule **out);
+
+/* Gives the reference back. NULL is fine; never fails. */
+TALUS_API void talus_schedule_destroy(talus_schedule *schedule);
+
+/* Returns the kind, static; NULL for NULL. */
+TALUS_API const char *talus_schedule_kind(const talus_schedule *schedule);
+
+/* Sets a parameter, also while the schedule is attached: it acts on the next step. TALUS_E_NAME:
+ * unknown; TALUS_E_RANGE: outside its range, or, once the schedule is in use, against another
+ * parameter. Until then such conflicts are seen by attach and value. */
+TALUS_API talus_status talus_schedule_set(talus_schedule *schedule, const char *name, double value);
+
+/* Reads a parameter; NaN: not set, and without a default of its own. */
+TALUS_API talus_status talus_schedule_get(const talus_schedule *schedule, const char *name,
+                                          double *value);
+
+/* Sets "milestones", each 0 .. 2^63-1, copied: of multistep in any order, equal ones count twice; of
+ * sequential where each piece but the first begins, not decreasing. TALUS_E_NAME: another name or
+ * kind; TALUS_E_RANGE: below 0, or decreasing. count 0 to 65536. */
+TALUS_API talus_status talus_schedule_set_list(talus_schedule *schedule, const char *name,
+                                               const int64_t *values, int64_t count);
+
+/* Copies at most capacity milestones to values (NULL where capacity is 0); *count: how many there
+ * are. */
+TALUS_API talus_status talus_schedule_get_list(const talus_schedule *schedule, const char *name,
+                                               int64_t *values, int64_t capacity, int64_t *count);
+
+/* The factor at t: of the base for lambda; of the value before for multiplicative, t >= 1, whose value
+ * is base times the product of the factors of 1 .. t. Pure: asked anew at any time. Called on the
+ * stepping thread, before anything is touched; must not unwind nor use the optimizer or schedule. */
+typedef double (*talus_schedule_function)(void *user, int64_t t);
+
+/* Gives lambda or multiplicative its function; destroy(user), where given, is called once it is
+ * replaced or the schedule gone, and not on failure. A checkpoint cannot hold a function: after a load
+ * it is missing, and steps fail (TALUS_E_STATE, named) until it is given again, here or by attaching
+ * another schedule there. TALUS_E_UNSUPPORTED: another kind. */
+TALUS_API talus_status talus_schedule_set_function(talus_schedule *schedule,
+                                                   talus_schedule_function function, void *user,
+                                                   void (*destroy)(void *user));
+
+/* Adds a piece, of which a reference is kept. sequential: piece i sees the base and the time since its
+ * milestone; no plateau. chained: each piece takes the value of the one before as its base, at the
+ * same t; one that ignores it (one_cycle with max_value or initial_value) stands first, plateau last.
+ * TALUS_E_UNSUPPORTED: neither kind; TALUS_E_ARGUMENT: a circle, or more than 16 levels or 4096 pieces;
+ * TALUS_E_STATE: the schedule is in use. */
+TALUS_API talus_status talus_schedule_add(talus_schedule *schedule, talus_schedule *piece);
+
+/* Returns the count of pieces, -1 for NULL. */
+TALUS_API int32_t talus_schedule_piece_count(const talus_schedule *schedule);
+
+/* A new reference to piece i, the caller's to destroy. */
+TALUS_API talus_status talus_schedule_piece(const talus_schedule *schedule, int32_t i,
+                                            talus_schedule **out);
+
+/* Evaluates a schedule without an optimizer, t >= 0, base finite: for plans and plots.
+ * TALUS_E_RANGE: t, base, parameters that exclude each other, or a value that is not finite;
+ * TALUS_E_STATE: a required parameter, piece or function is missing; TALUS_E_UNSUPPORTED: a plateau in
+ * it, whose value is what an optimizer's reports have made it. */
+TALUS_API talus_status talus_schedule_value(const talus_schedule *schedule, double base, int64_t t,
+                                            double *value);
+
+/* What t of an attached schedule counts: steps completed before the one being taken, so that the
+ * first one sees 0. */
+#define TALUS_CLOCK_APPLIED 0 /* steps applied: a skipped one does not count */
+#define TALUS_CLOCK_CALLED 1  /* every step, skipped or not */
+#define TALUS_CLOCK_MANUAL 2  /* what talus_set_clock says: epochs, tokens */
+
+/* Attaches a schedule to a real hyperparameter of one group, or of all that have it (TALUS_ALL), those
+ * added later too, each with its own base; schedule NULL takes it away, and the base is used again.
+ * Values are checked by the step, which fails with nothing changed where one is not finite, outside
+ * the hyperparameter's range, against another, or asks for state that the base has ruled out (momentum
+ * 0): TALUS_E_RANGE, with schedule, group, hyperparameter, t and value. A callback counts as the
+ * schedule. TALUS_E_NAME: unknown hyperparameter; TALUS_E_UNSUPPORTED: a flag or an integer;
+ * TALUS_E_STATE: it has a schedule already (other than one that has lost its function), the
+ * schedule is not complete, or its plateau serves another optimizer; TALUS_E_RANGE: its parameters
+ * exclude each other. */
+TALUS_API talus_status talus_attach_schedule(talus_optimizer *opt, int32_t group, const char *hyper,
+                                             talus_schedule *schedule, int32_t clock);
+
+/* A new reference to what is attached, the caller's to destroy, NULL: none; and its clock. A load puts
+ * schedules of its own in place of those attached: this is how to reach them. clock may be NULL. */
+TALUS_API talus_status talus_get_schedule(const talus_optimizer *opt, int32_t group,
+                                          const char *hyper, talus_schedule **schedule,
+                                          int32_t *clock);
+
+/* Reads what the next step will use, scheduled or not. Calls callbacks; errors as the step's. */
+TALUS_API talus_status talus_value_now(const talus_optimizer *opt, int32_t group, const char *name,
+                                       double *value);
+
+/* Sets the manual clock, 0 at first; it changes nothing until the next step. TALUS_E_RANGE: t < 0.
+ * The three clocks are the optimizer's and kept in its checkpoints. */
+TALUS_API talus_status talus_set_clock(talus_optimizer *opt, int64_t t);
+TALUS_API talus_status talus_get_clock(const talus_optimizer *opt, int32_t clock, int64_t *t);
+
+/* Reports a metric to every plateau schedule attached, once: better than the best so far, or one more
+ * bad report; after more than `patience` bad ones every value that it serves shrinks. NaN is never
+ * better. TALUS_E_STATE: none is attached. talus_set of the hyperparameter sets that value too. */
+TALUS_API talus_status talus_observe(talus_optimizer *opt, double metric);
 
 /* ---- statistics ------------------------------------------------------------------------------ */
 

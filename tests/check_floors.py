@@ -20,6 +20,7 @@ HOUSE = {
     "lib/table": BELOW,
     "lib/cpu": BELOW,
     "lib/device": BELOW,
+    "lib/schedule": BELOW,
     "lib/optimizer": BELOW,
     "lib/checkpoint": BELOW,
     "lib/comm": BELOW,

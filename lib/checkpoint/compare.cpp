@@ -27,7 +27,9 @@ class Comparison {
     for (int64_t i = 0; i < model_.params.size(); ++i)
       if (!model_.params[i].removed) TALUS_TRY(compare_param(i));
     if (!has(TALUS_LOAD_ALLOW_EXTRA)) look_for_extra();
-    plan_.restored.performed = file_.manifest().counts.applied;
+    const Counts& counts = file_.manifest().counts;
+    plan_.restored.clocks = {counts.applied, counts.called, counts.clock};
+    plan_.restored.keeps_schedules = true;
     plan_.restored.notes = {file_.manifest().notes.begin(), file_.manifest().notes.end()};
     return differences_.none() ? Status() : differences_.status(file_.name());
   }

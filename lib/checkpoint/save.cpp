@@ -59,7 +59,8 @@ Manifest describe(const Optimizer& from) {
   out.params = param_records(from);
   out.groups = group_records(from.model());
   if (has_master(out.params)) out.required.push_back("master");
-  out.counts.applied = out.counts.called = from.performed();
+  const Clocks& clocks = from.clocks();
+  out.counts = {clocks.applied, clocks.called, clocks.called - clocks.applied, clocks.manual};
   out.notes = from.notes();
   return out;
 }

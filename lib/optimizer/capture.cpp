@@ -76,9 +76,10 @@ Status Optimizer::advance(void* stream) {
         "expected dense ones",
         row_gradients_.size());
   TALUS_TRY(check_replay());
+  const FloatEnvironment ieee;
+  TALUS_TRY(evaluate_schedules());
   fit_classes();
   TALUS_TRY(send_columns(stream));
-  const FloatEnvironment ieee;
   TALUS_TRY(send_scalars(stream));
   TALUS_TRY(begin_new(stream));
   count_step();

@@ -1,30 +1,6 @@
 #include "lib/optimizer/group.h"
 
-#include <cmath>
-
 namespace talus {
-
-std::string range_text(const Range& r) {
-  return text("%c%g, %g%c", r.open & TALUS_HYPER_MIN_OPEN ? '(' : '[', r.min, r.max,
-              r.open & TALUS_HYPER_MAX_OPEN ? ')' : ']');
-}
-
-bool accepts(const Hyper& hyper, double value) {
-  const Range& r = hyper.range;
-  const bool above = r.open & TALUS_HYPER_MIN_OPEN ? value > r.min : value >= r.min;
-  const bool below = r.open & TALUS_HYPER_MAX_OPEN ? value < r.max : value <= r.max;
-  const bool whole = hyper.kind == TALUS_REAL || value == std::floor(value);
-  return above && below && whole;  // NaN is neither above nor below
-}
-
-Status refuse_value(const Hyper& hyper, double value, const char* where) {
-  if (hyper.kind == TALUS_FLAG)
-    return failure(TALUS_E_RANGE, "%s: %s is %g, expected %s", where, hyper.name, value,
-                   hyper.range.max == 0 ? "0: it has no such form" : "a flag, 0 or 1");
-  const char* kind = hyper.kind == TALUS_INTEGER ? "an integer" : "a value";
-  return failure(TALUS_E_RANGE, "%s: %s is %g, expected %s in %s", where, hyper.name, value, kind,
-                 range_text(hyper.range).c_str());
-}
 
 Group::Group(const AlgorithmRef& ref) : ref_(ref), maximize_(find_hyper(*ref.rule, "maximize")) {
   for (size_t i = 0; i < rule().hypers.size(); ++i) values_[i] = default_value(ref_, int(i));
@@ -37,6 +13,11 @@ const char* Group::algorithm() const {
 const double* Group::find(std::string_view name) const {
   const int i = find_hyper(rule(), name);
   return i < 0 ? nullptr : &values_[size_t(i)];
+}
+
+const char* Group::spelling(std::string_view name) const {
+  const Hyper& hyper = rule().hypers[size_t(find_hyper(rule(), name))];
+  return name == hyper.name ? hyper.name : hyper.alias;
 }
 
 std::string Group::where(int32_t index) const {
@@ -64,13 +45,35 @@ void Group::set(std::string_view name, double value) {
   values_[size_t(find_hyper(rule(), name))] = value;
 }
 
-Status Group::check_conflict(int32_t index) const {
-  const char* conflict = rule().conflict(values());
+Status Group::check_conflict(int32_t index, const double* h) const {
+  const char* conflict = rule().conflict(h);
   if (!conflict) return {};
   std::string got;
   for (size_t i = 0; i < rule().hypers.size(); ++i)
-    got += text("%s%s = %g", i ? ", " : "", rule().hypers[i].name, values_[i]);
+    got += text("%s%s = %g", i ? ", " : "", rule().hypers[i].name, h[i]);
   return failure(TALUS_E_RANGE, "%s: %s; got %s", where(index).c_str(), conflict, got.c_str());
+}
+
+// The bases decide what exists; a schedule may pass through 0, but not bring in what they left out.
+Status Group::check_now(int32_t index) const {
+  std::array<double, kMaxHypers> h = now_;
+  for (size_t i = 0; i < rule().hypers.size(); ++i) {
+    const Hyper& hyper = rule().hypers[i];
+    if (!(hyper.flags & TALUS_HYPER_FIXED)) continue;
+    if (values_[i] == 0 && now_[i] != 0)
+      return failure(
+          TALUS_E_RANGE,
+          "%s: a schedule gives %s = %g, and its base 0 has left its state out, expected "
+          "another base",
+          where(index).c_str(), hyper.name, now_[i]);
+    h[i] = values_[i];
+  }
+  if (rule().needs_total && rule().needs_total(now()) && !needs_total())
+    return failure(TALUS_E_RANGE,
+                   "%s: a schedule asks for the norm of all gradients, which the bases leave out, "
+                   "expected other bases",
+                   where(index).c_str());
+  return check_conflict(index, h.data());
 }
 
 }  // namespace talus

@@ -35,23 +35,29 @@ class Group {
   Status check(std::string_view name, double value, int32_t index) const;
   void set(std::string_view name, double value);    // after check
   const double* find(std::string_view name) const;  // NULL: unknown
-  Status check_conflict(int32_t index) const;
+  // The name as a static text, its own or another library's spelling; it must be known.
+  const char* spelling(std::string_view name) const;
+  Status check_conflict(int32_t index) const { return check_conflict(index, values()); }
   double gradient_sign() const { return values_[size_t(maximize_)] != 0 ? -1 : 1; }
+  std::string where(int32_t index) const;  // for texts
+
+  // Values of the step being taken: those of schedules in place of their bases.
+  const double* now() const { return scheduled_ ? now_.data() : values(); }
+  void begin_now() { now_ = values_, scheduled_ = true; }
+  void set_now(int hyper, double value) { now_[size_t(hyper)] = value; }
+  void end_now() { scheduled_ = false; }
+  bool has_now() const { return scheduled_; }
+  // Whether `now` is a step's: against the rule's conditions, and within what the bases have decided.
+  Status check_now(int32_t index) const;
 
  private:
-  std::string where(int32_t index) const;
+  Status check_conflict(int32_t index, const double* h) const;
 
   AlgorithmRef ref_;
-  std::array<double, kMaxHypers> values_{};
+  std::array<double, kMaxHypers> values_{}, now_{};
   int maximize_;
-  bool started_ = false;  // a parameter of it has taken a step: fixed hyperparameters are fixed
+  bool scheduled_ = false;  // now_ holds the values of a step
+  bool started_ = false;    // a parameter of it has taken a step: fixed hyperparameters are fixed
 };
-
-// Whether a value is of the hyperparameter's or setting's kind and in its range; the failure if not.
-bool accepts(const Hyper& hyper, double value);
-Status refuse_value(const Hyper& hyper, double value, const char* where);
-
-// "[0, inf)", for messages.
-std::string range_text(const Range& range);
 
 }  // namespace talus

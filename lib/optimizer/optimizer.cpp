@@ -17,8 +17,9 @@ Status Optimizer::step(void* stream) {
   TALUS_TRY(check_conflicts());                                 // values fit each other
   TALUS_TRY(check_gradients());                                 // and what is bound
   if (capturing) return capture(stream);                        // recorded, not taken: capture.cpp
+  const FloatEnvironment ieee;                                  // for what the host computes
+  TALUS_TRY(evaluate_schedules());                              // values of this step, in double
   TALUS_TRY(ready(StateMemory::Scope::with_gradient, stream));  // steady state: nothing to do
-  const FloatEnvironment ieee;                                  // for the host scalars
   TALUS_TRY(send_row_gradients(stream));                        // some rows in place of a gradient
   TALUS_TRY(measure(stream));                                   // gradient norm, if asked
   TALUS_TRY(send_scalars(stream));                              // one row per class, in double
@@ -174,6 +175,8 @@ Status Optimizer::read_stats(bool wait, StepStats* out) {
     const FloatEnvironment ieee;  // whatever the caller's
     stats_.grad_norm = std::sqrt(report.sum_squares);
   }
+  stats_.steps = clocks_.applied;
+  stats_.skipped = clocks_.called - clocks_.applied;
   *out = stats_;
   return {};
 }
@@ -183,7 +186,7 @@ Status Optimizer::send_scalars(void* stream) {
   for (size_t c = 0; c < classes.size(); ++c) {
     if (classes[c].members == 0) continue;
     const Group& group = model_.groups[size_t(classes[c].group)];
-    group.rule().scalars(group.values(), classes[c].steps + 1, rows_[c].scalar);
+    group.rule().scalars(group.now(), classes[c].steps + 1, rows_[c].scalar);
     rows_[c].gradient_sign = group.gradient_sign();
   }
   return from_backend(backend_->set_rows(context_, rows_.data(), int32_t(classes.size()), stream),
@@ -200,8 +203,7 @@ Status Optimizer::begin_new(void* stream) {
     for (size_t k = 0; k < group.rule().slots.size(); ++k) {
       const Initial& initial = group.rule().slots[k].initial;
       if (initial.kind == Initial::param) row.copies_param |= 1u << k;
-      row.initial[k] =
-          initial.kind == Initial::hyper ? group.values()[initial.index] : initial.value;
+      row.initial[k] = initial.kind == Initial::hyper ? group.now()[initial.index] : initial.value;
     }
   }
   return from_backend(
@@ -227,7 +229,8 @@ void Optimizer::count_step() {
     if (c.members > 0) model_.groups[size_t(c.group)].start();
   model_.classes.count_step();
   measured_ = wants_norm();
-  ++stats_.steps;
+  ++clocks_.applied;
+  ++clocks_.called;
 }
 
 }  // namespace talus

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/base/status.h"
+#include "lib/optimizer/attachments.h"
 #include "lib/optimizer/model.h"
 #include "lib/optimizer/state_memory.h"
 #include "lib/table/backend.h"
@@ -27,8 +28,17 @@ enum Setting {
 };
 std::span<const Hyper> settings();
 
+// What the clocks of schedules read.
+struct Clocks {
+  int64_t applied = 0, called = 0, manual = 0;
+
+  int64_t at(int32_t clock) const {
+    return clock == TALUS_CLOCK_APPLIED ? applied : clock == TALUS_CLOCK_CALLED ? called : manual;
+  }
+};
+
 struct StepStats {
-  int64_t steps = 0;
+  int64_t steps = 0, skipped = 0;
   double grad_norm = __builtin_nan("");
 };
 
@@ -42,7 +52,9 @@ struct Restored {
     bool master_given;  // before its first step
   };
   std::vector<Steps> steps;
-  int64_t performed = 0;
+  Clocks clocks;
+  bool keeps_schedules = false;
+  Attachments schedules;
   Notes notes;
 };
 
@@ -64,8 +76,17 @@ class Optimizer {
   Status add_group(const AlgorithmRef* algorithm, int32_t* group);
   Status set(int32_t group, std::string_view name, double value);
   Status get(int32_t group, std::string_view name, double* value) const;
+  Status value_now(int32_t group, std::string_view name, double* value) const;
   Status set_setting(std::string_view name, double value);
   Status get_setting(std::string_view name, double* value) const;
+
+  // Schedules; group is valid or TALUS_ALL, clock valid. NULL: none any more.
+  Status attach(int32_t group, std::string_view hyper, const SchedulePtr& schedule, int32_t clock);
+  Status find_schedule(int32_t group, std::string_view hyper, const Attachment** out) const;
+  Status set_clock(int64_t t);
+  Status observe(double metric);
+  const Attachments& schedules() const { return schedules_; }
+  const Clocks& clocks() const { return clocks_; }
 
   // Parameters and gradients; indices are valid.
   Status add_params(int32_t group, std::span<const talus_param> params, int64_t* first);
@@ -106,7 +127,6 @@ class Optimizer {
   // Memory for the state of these; *allocated: some, which take_back_memory frees.
   Status give_memory(std::span<const int64_t> params, void* stream, bool* allocated);
   void take_back_memory() { memory_->take_back(); }
-  int64_t performed() const { return stats_.steps; }
   uint64_t shard_bytes() const { return uint64_t(settings_[kShardBytes]); }
   void reserve_for(const Restored& from);
   void restore(Restored& from) noexcept;  // reserve first
@@ -134,6 +154,7 @@ class Optimizer {
   Status check_step() const;
   Status check_conflicts();
   Status check_gradients() const;
+  Status evaluate_schedules();
   void fit_classes();
   Status ready(StateMemory::Scope scope, void* stream);
   Status build_plan(void* stream);
@@ -169,6 +190,13 @@ class Optimizer {
   Status check_no_gradient(const void* data, uint64_t bytes, int64_t param, const char* what) const;
   Status move_range(void* old, MemoryMap::Owner owner, void* data, uint64_t bytes, const char* what,
                     bool checked);
+  Status find_real(int32_t group, std::string_view name, int* out) const;
+  std::vector<int32_t> groups_with(int32_t group, std::string_view name) const;
+  void put(Attachment added);
+  void detach(int32_t group, const std::vector<int32_t>& groups, std::string_view name);
+  Status attach_later(const Group& added, int32_t index, std::vector<Attachment>* out) const;
+  Status value_of(const Attachment& a, double* out) const;
+  void base_changed(int32_t group, std::string_view hyper, double value);
   void remember(std::string_view name, double value);
   void change_slots(int32_t group);
   Status configure(const BackendConfig& config);
@@ -203,6 +231,8 @@ class Optimizer {
   std::vector<BoundRows> row_gradients_;  // of the coming step
   std::vector<RowGradient> sent_rows_;    // as the backend holds them
 
+  Attachments schedules_;
+  Clocks clocks_;
   StepStats stats_;
   bool measured_ = false;                // by the last step
   std::vector<int64_t> first_state_{0};  // of each parameter, and the end

@@ -65,7 +65,11 @@ void Optimizer::restore(Restored& from) noexcept {
     if (s.steps == 0) model_.table.hidden_given[size_t(s.param)] = s.master_given;
     if (s.steps > 0) model_.groups[size_t(model_.params[s.param].group)].start();
   }
-  stats_.steps = from.performed;
+  clocks_ = from.clocks;
+  if (!from.keeps_schedules) {
+    std::swap(schedules_, from.schedules);
+    for (Group& group : model_.groups) group.end_now();
+  }
   measured_ = false;
   notes_.swap(from.notes);
   damaged_ = false;

@@ -140,7 +140,9 @@ Status Optimizer::check_gradients() const {
   for (const BoundRows& bound : row_gradients_) {
     const int64_t param = bound.rows.tensor;
     const Group& group = model_.group_of(param);
-    const char* const conflict = group.rule().rows.conflict(group.values());
+    const auto conflict_of = group.rule().rows.conflict;
+    const char* conflict = conflict_of(group.values());
+    if (!conflict) conflict = conflict_of(group.now());
     if (conflict)
       return failure(TALUS_E_UNSUPPORTED, "%s: %s with a gradient of rows: %s",
                      where(param, model_.params[param].name).c_str(), group.algorithm(), conflict);

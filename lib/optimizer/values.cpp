@@ -54,7 +54,11 @@ Status Optimizer::add_group(const AlgorithmRef* algorithm, int32_t* group) {
     TALUS_TRY(added.check(o.name, o.value, index));
     added.set(o.name, o.value);
   }
+  std::vector<Attachment> scheduled;
+  TALUS_TRY(attach_later(added, index, &scheduled));
+  schedules_.items.reserve(schedules_.items.size() + scheduled.size());
   model_.groups.push_back(std::move(added));
+  for (Attachment& a : scheduled) schedules_.items.push_back(std::move(a));
   values_changed_ = true;
   *group = index;
   return {};
@@ -80,6 +84,7 @@ Status Optimizer::set(int32_t group, std::string_view name, double value) {
     const int variant = changed.variant();
     const bool needs_total = changed.needs_total();
     changed.set(name, value);
+    base_changed(int32_t(g), name, value);
     if (fixed && switches) change_slots(int32_t(g));
     plan_changed_ |= variant != changed.variant() || needs_total != changed.needs_total();
   }
@@ -91,10 +96,8 @@ Status Optimizer::set(int32_t group, std::string_view name, double value) {
 // and new groups take all in order. Hosts set lr for TALUS_ALL at every step.
 void Optimizer::remember(std::string_view name, double value) {
   for (const Group& group : model_.groups) {
-    const int i = find_hyper(group.rule(), name);
-    if (i < 0) continue;
-    const Hyper& hyper = group.rule().hypers[size_t(i)];
-    const char* const spelling = name == hyper.name ? hyper.name : hyper.alias;
+    if (!group.find(name)) continue;
+    const char* const spelling = group.spelling(name);
     std::erase_if(overrides_, [&](const Override& known) { return name == known.name; });
     overrides_.push_back({spelling, value});
     return;

@@ -28,6 +28,7 @@
 #include <span>
 
 #include "lib/base/dtype.h"
+#include "lib/base/hyper.h"
 
 namespace talus {
 
@@ -37,28 +38,6 @@ inline constexpr int kMaxSlots = 6;
 inline constexpr int kMaxPasses = 3;
 inline constexpr int kMaxSums = 4;
 inline constexpr int kMaxPartValues = 4;
-
-// A legal range; an open end is not legal itself.
-struct Range {
-  double min, max;
-  uint32_t open;  // TALUS_HYPER_MIN_OPEN | TALUS_HYPER_MAX_OPEN
-};
-inline constexpr double kInfinity = __builtin_inf();
-inline constexpr Range kAny{-kInfinity, kInfinity, TALUS_HYPER_MIN_OPEN | TALUS_HYPER_MAX_OPEN};
-inline constexpr Range kNotNegative{0, kInfinity, TALUS_HYPER_MAX_OPEN};
-inline constexpr Range kBelowOne{0, 1, TALUS_HYPER_MAX_OPEN};
-inline constexpr Range kSwitch{0, 1, 0};
-inline constexpr Range kOnlyZero{0, 0, 0};  // a name that another library has, without what it does
-
-struct Hyper {
-  const char* name;
-  int32_t kind;  // TALUS_REAL...
-  double def;
-  Range range;
-  uint32_t flags;  // 0 or TALUS_HYPER_FIXED
-  const char* doc;
-  const char* alias = nullptr;  // another library's spelling
-};
 
 // The extent of a slot: an element for each of the parameter's, or one f64 for the tensor.
 enum class Shape : uint8_t { element, tensor };
