@@ -162,16 +162,18 @@ TALUS_API int64_t talus_last_error_detail(void);
 /* Decides which state exists. After the group's first step a flag of this kind is fixed, and a real
  * (momentum) moves freely except between 0 and not 0: TALUS_E_STATE. */
 #define TALUS_HYPER_FIXED 4u
-#define TALUS_HYPER_REQUIRED 8u /* of a schedule: has no default, def is NaN; to be set before use */
+#define TALUS_HYPER_REQUIRED \
+  8u /* of a schedule: has no default, def is NaN; to be set before use */
 
 /* A hyperparameter, a setting or a parameter of a schedule, as the library describes it. */
 typedef struct talus_hyper {
   uint32_t struct_size;   /* in: bytes the caller knows; no more than that is written */
   int32_t kind;           /* TALUS_REAL, TALUS_INTEGER or TALUS_FLAG */
   const char *name, *doc; /* static; doc is one line */
-  double def, min, max;   /* default (NaN: made of others, see doc) and range, which may be infinite */
-  uint32_t flags;         /* TALUS_HYPER_... */
-  uint32_t reserved;      /* 0 */
+  double def, min,
+      max;           /* default (NaN: made of others, see doc) and range, which may be infinite */
+  uint32_t flags;    /* TALUS_HYPER_... */
+  uint32_t reserved; /* 0 */
 } talus_hyper;
 
 /* Returns the count of hyperparameters of owner: an algorithm, an alias, "settings", or a schedule

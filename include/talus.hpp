@@ -179,6 +179,111 @@ class Log {
   Line line_;
 };
 
+// A reference to a schedule: a hyperparameter's value over time. Copies refer to the same schedule.
+//
+//     talus::Schedule warmup("linear", {{"total_iters", 500}}), decay("cosine", {{"T_max", 9500}});
+//     opt.attach("lr", talus::Schedule::sequential({warmup, decay}, {500}));
+class Schedule {
+ public:
+  using Function = std::function<double(int64_t t)>;
+
+  // Creates one of a kind in names("schedules"), with parameters in hypers("schedule/KIND").
+  explicit Schedule(const std::string& kind, Values values = {}) {
+    talus_schedule* created = nullptr;
+    check(talus_schedule_create(kind.c_str(), &created));
+    handle_ = {created, talus_schedule_destroy};
+    set(values);
+  }
+  // Takes ownership of a reference.
+  explicit Schedule(talus_schedule* owned) : handle_(owned, talus_schedule_destroy) {}
+
+  // The base times f(t).
+  static Schedule lambda(Function f) { return of_function("lambda", std::move(f)); }
+  // The base times f(1) ... f(t).
+  static Schedule multiplicative(Function f) { return of_function("multiplicative", std::move(f)); }
+  static Schedule multistep(std::span<const int64_t> milestones, Values values = {}) {
+    Schedule made("multistep", values);
+    made.set_milestones(milestones);
+    return made;
+  }
+  // One piece after the other; each but the first begins at its milestone and sees its own time.
+  static Schedule sequential(std::initializer_list<Schedule> pieces,
+                             std::initializer_list<int64_t> milestones) {
+    Schedule made("sequential");
+    for (const Schedule& piece : pieces) made.add(piece);
+    made.set_milestones({milestones.begin(), milestones.size()});
+    return made;
+  }
+  // Each piece on the value of the one before.
+  static Schedule chained(std::initializer_list<Schedule> pieces) {
+    Schedule made("chained");
+    for (const Schedule& piece : pieces) made.add(piece);
+    return made;
+  }
+
+  talus_schedule* handle() const noexcept { return handle_.get(); }
+  std::string kind() const { return talus_schedule_kind(handle()); }
+
+  void set(const char* name, double value) { check(talus_schedule_set(handle(), name, value)); }
+  void set(Values values) {
+    for (const auto& [name, value] : values) set(name, value);
+  }
+  // Returns NaN for what is not set and has no default of its own.
+  double get(const char* name) const {
+    double value = 0;
+    check(talus_schedule_get(handle(), name, &value));
+    return value;
+  }
+  void set_milestones(std::span<const int64_t> values) {
+    check(talus_schedule_set_list(handle(), "milestones", values.data(), int64_t(values.size())));
+  }
+  std::vector<int64_t> milestones() const {
+    int64_t count = 0;
+    check(talus_schedule_get_list(handle(), "milestones", nullptr, 0, &count));
+    std::vector<int64_t> values(static_cast<size_t>(count));
+    check(talus_schedule_get_list(handle(), "milestones", values.data(), count, &count));
+    return values;
+  }
+  // f must be pure. An exception of it is a value that is not finite: the step fails.
+  void set_function(Function f) {
+    auto kept = std::make_unique<Function>(std::move(f));
+    const talus_schedule_function call = [](void* user, int64_t t) noexcept {
+      try {
+        return (*static_cast<Function*>(user))(t);
+      } catch (...) {
+        return std::numeric_limits<double>::quiet_NaN();
+      }
+    };
+    check(talus_schedule_set_function(handle(), call, kept.get(), [](void* user) noexcept {
+      delete static_cast<Function*>(user);
+    }));
+    kept.release();  // destroy frees it from here on
+  }
+
+  void add(const Schedule& piece) { check(talus_schedule_add(handle(), piece.handle())); }
+  int32_t piece_count() const { return talus_schedule_piece_count(handle()); }
+  Schedule piece(int32_t i) const {
+    talus_schedule* found = nullptr;
+    check(talus_schedule_piece(handle(), i, &found));
+    return Schedule(found);
+  }
+
+  double value(double base, int64_t t) const {
+    double value = 0;
+    check(talus_schedule_value(handle(), base, t, &value));
+    return value;
+  }
+
+ private:
+  static Schedule of_function(const char* kind, Function f) {
+    Schedule made(kind);
+    made.set_function(std::move(f));
+    return made;
+  }
+
+  std::shared_ptr<talus_schedule> handle_;
+};
+
 // What a parameter may have besides its memory; every default is talus_param's.
 struct ParamOptions {
   const char* name = nullptr;       // nullptr: "param.<index>"
@@ -214,7 +319,7 @@ class Optimizer {
   // Lends the optimizer for calls that this file does not wrap.
   talus_optimizer* handle() const noexcept { return handle_.get(); }
 
-  /* groups, hyperparameters, settings */
+  /* groups, hyperparameters */
 
   // Adds a group and returns its index. algorithm "": the one of the constructor. Values are set in
   // this group only; if one is refused the group is there with its defaults.
@@ -245,6 +350,39 @@ class Optimizer {
     check(talus_get(handle(), group, name, &value));
     return value;
   }
+
+  /* schedules */
+
+  // clock: TALUS_CLOCK_...
+  void attach(const char* hyper, const Schedule& schedule, int32_t group = TALUS_ALL,
+              int32_t clock = TALUS_CLOCK_APPLIED) {
+    check(talus_attach_schedule(handle(), group, hyper, schedule.handle(), clock));
+  }
+  void detach(const char* hyper, int32_t group = TALUS_ALL) {
+    check(talus_attach_schedule(handle(), group, hyper, nullptr, TALUS_CLOCK_APPLIED));
+  }
+  std::optional<Schedule> schedule(const char* hyper, int32_t group = 0) const {
+    talus_schedule* found = nullptr;
+    check(talus_get_schedule(handle(), group, hyper, &found, nullptr));
+    return found == nullptr ? std::nullopt : std::optional<Schedule>(std::in_place, found);
+  }
+  // Returns what the next step will use.
+  double value_now(const char* name, int32_t group = 0) const {
+    double value = 0;
+    check(talus_value_now(handle(), group, name, &value));
+    return value;
+  }
+  void set_clock(int64_t t) { check(talus_set_clock(handle(), t)); }
+  int64_t clock(int32_t which = TALUS_CLOCK_MANUAL) const {
+    int64_t t = 0;
+    check(talus_get_clock(handle(), which, &t));
+    return t;
+  }
+  // Reports a metric to plateau schedules.
+  void observe(double metric) { check(talus_observe(handle(), metric)); }
+
+  /* settings */
+
   void set_setting(const char* name, double value) {
     check(talus_set_setting(handle(), name, value));
   }

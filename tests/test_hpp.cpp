@@ -170,6 +170,62 @@ TEST_CASE("hpp: groups, values and settings pass through") {
   CHECK(opt.get_setting("threads") == 1);
 }
 
+TEST_CASE("hpp: schedules of every sort are built, attached, read back and taken away") {
+  using talus::Schedule;
+  Schedule warmup("linear", {{"start_factor", 0.5}, {"total_iters", 2}});
+  const Schedule decay = Schedule::lambda([](int64_t t) { return 1.0 / double(t + 1); });
+  const Schedule whole = Schedule::sequential({warmup, decay}, {2});
+  CHECK(whole.kind() == "sequential");
+  CHECK(whole.milestones() == std::vector<int64_t>{2});
+  CHECK(whole.piece_count() == 2);
+  CHECK(whole.value(0.4, 1) == 0.4 * 0.75);
+  CHECK(whole.value(0.4, 3) == 0.2);
+  warmup.set("start_factor", 0.25);
+  CHECK(whole.piece(0).get("start_factor") == 0.25);
+  const int64_t milestones[] = {4, 2};
+  CHECK(Schedule::multistep(milestones, {{"gamma", 0.5}}).value(1, 4) == 0.25);
+  CHECK(Schedule::multiplicative([](int64_t) { return 0.5; }).value(1, 3) == 0.125);
+  CHECK(Schedule::chained({Schedule("constant", {{"factor", 0.5}}), warmup}).value(1, 0) == 0.125);
+  CHECK_THROWS_AS(Schedule("cosine").value(1, 0), talus::Error);
+
+  std::vector<float> w{1}, g{1};
+  talus::Optimizer opt("sgd", {{"lr", 0.4}});
+  opt.add(w, g);
+  opt.attach("lr", whole, TALUS_ALL, TALUS_CLOCK_MANUAL);
+  CHECK(opt.schedule("lr")->kind() == "sequential");
+  CHECK_FALSE(opt.schedule("momentum").has_value());
+  opt.set_clock(3);
+  CHECK(opt.clock() == 3);
+  CHECK(opt.value_now("lr") == 0.2);
+  opt.step();
+  CHECK(w[0] == 1 - 0.2f);
+  CHECK(opt.clock(TALUS_CLOCK_APPLIED) == 1);
+  CHECK_THROWS_AS(opt.observe(1), talus::Error);
+  opt.detach("lr");
+  CHECK(opt.value_now("lr") == 0.4);
+  opt.attach("lr", Schedule("plateau", {{"patience", 0}, {"factor", 0.5}}));
+  opt.observe(1);
+  opt.observe(2);
+  CHECK(opt.value_now("lr") == 0.2);
+}
+
+TEST_CASE("hpp: a schedule's function that throws fails the step, and goes with its schedule") {
+  auto alive = std::make_shared<int>(0);
+  std::vector<float> w{1}, g{1};
+  {
+    talus::Optimizer opt("sgd");
+    opt.add(w, g);
+    opt.attach("lr", talus::Schedule::lambda([alive](int64_t t) -> double {
+                 if (t == 0) throw std::runtime_error("no");
+                 return 1;
+               }));
+    CHECK(alive.use_count() == 2);
+    CHECK_THROWS_AS(opt.step(), talus::Error);
+    CHECK(w[0] == 1);
+  }
+  CHECK(alive.use_count() == 1);
+}
+
 TEST_CASE("hpp: dtypes follow element types, with specialisation for a type of the user") {
   std::array<double, 2> f64{};
   std::array<talus::Float16, 2> f16{};
