@@ -31,6 +31,25 @@ inline Status check_group(const talus_optimizer* opt, int32_t group, bool all,
                  count - 1, all ? " or TALUS_ALL" : "");
 }
 
+inline Status check_param(const talus_optimizer* opt, int64_t param, const char* function) {
+  TALUS_TRY(usable(opt, function));
+  const Parameters& params = get(opt).model().params;
+  const int64_t count = params.size();
+  if (param >= 0 && param < count) {
+    if (!params[param].removed) return {};
+    return failure(TALUS_E_ARGUMENT, "%s: parameter %lld was removed", function,
+                   static_cast<long long>(param));
+  }
+  if (count == 0)
+    return failure(TALUS_E_ARGUMENT, "%s: parameter is %lld, there are none yet", function,
+                   static_cast<long long>(param));
+  return failure(TALUS_E_ARGUMENT, "%s: parameter is %lld, expected 0 .. %lld", function,
+                 static_cast<long long>(param), static_cast<long long>(count - 1));
+}
+
+// Bytes of the first version of the struct that has all it needs.
+inline constexpr size_t kLeastParam = offsetof(talus_param, ndim) + sizeof(int32_t);
+
 inline Status check_clock(int32_t clock, const char* function) {
   if (clock >= TALUS_CLOCK_APPLIED && clock <= TALUS_CLOCK_MANUAL) return {};
   return failure(TALUS_E_ARGUMENT,

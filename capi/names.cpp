@@ -145,12 +145,13 @@ Named name_at(const char* list, int32_t i) {
 
 struct Owner {
   std::span<const Hyper> hypers;
-  AlgorithmRef ref;  // empty: settings, or a schedule
+  AlgorithmRef ref;  // empty: settings, the scaler, or a schedule
 };
 
 bool find_owner(const char* name, Owner* out) {
   if (!name) return false;
   if (std::strcmp(name, "settings") == 0) return *out = {settings(), {}}, true;
+  if (std::strcmp(name, "scaler") == 0) return *out = {scaler_params(), {}}, true;
   constexpr std::string_view kSchedule = "schedule/";
   if (std::string_view(name).starts_with(kSchedule)) {
     const ScheduleKind* const kind = find_schedule_kind(name + kSchedule.size());
@@ -246,7 +247,7 @@ talus_status talus_hyper_info(const char* owner, int32_t i, talus_hyper* out) {
     if (!find_owner(owner, &found))
       return failure(
           TALUS_E_NAME,
-          "talus_hyper_info: no owner %s, expected settings, schedule/NAME or one of: %s",
+          "talus_hyper_info: no owner %s, expected settings, scaler, schedule/NAME or one of: %s",
           quoted(owner).c_str(), known_algorithms().c_str());
     if (i < 0 || i >= int32_t(found.hypers.size()))
       return failure(TALUS_E_ARGUMENT, "talus_hyper_info: i is %d, %s has %zu", i, owner,

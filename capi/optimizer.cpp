@@ -22,21 +22,6 @@ Status find(const char* function, const char* algorithm, AlgorithmRef* out) {
   return *out ? Status() : unknown_algorithm(function, algorithm);
 }
 
-Status check_param(const talus_optimizer* opt, int64_t param, const char* function) {
-  TALUS_TRY(usable(opt, function));
-  const Parameters& params = get(opt).model().params;
-  const int64_t count = params.size();
-  if (param >= 0 && param < count) {
-    if (!params[param].removed) return {};
-    return failure(TALUS_E_ARGUMENT, "%s: parameter %lld was removed", function, Int(param));
-  }
-  if (count == 0)
-    return failure(TALUS_E_ARGUMENT, "%s: parameter is %lld, there are none yet", function,
-                   Int(param));
-  return failure(TALUS_E_ARGUMENT, "%s: parameter is %lld, expected 0 .. %lld", function,
-                 Int(param), Int(count - 1));
-}
-
 Status check_list(const talus_optimizer* opt, int64_t count, const int64_t* params,
                   const char* function, std::span<const int64_t>* out) {
   TALUS_TRY(usable(opt, function));
@@ -49,7 +34,6 @@ Status check_list(const talus_optimizer* opt, int64_t count, const int64_t* para
 }
 
 // Bytes of the first version of each struct that has all it needs.
-constexpr size_t kLeastParam = offsetof(talus_param, ndim) + sizeof(int32_t);
 constexpr size_t kLeastRows = offsetof(talus_rows, values) + sizeof(void*);
 constexpr size_t kLeastAllocator = offsetof(talus_allocator, release) + sizeof(void (*)());
 
@@ -370,7 +354,11 @@ talus_status talus_get_stats(talus_optimizer* opt, int32_t wait, talus_stats* ou
     TALUS_TRY(get(opt).read_stats(wait == 1, &stats));
     made.steps = stats.steps;
     made.grad_norm = stats.grad_norm;
-    made.clip_factor = made.loss_scale = 1;
+    made.found_inf = stats.found;
+    made.skipped = stats.skipped;
+    made.clip_factor = stats.clip_factor;
+    made.loss_scale = stats.loss_scale;
+    made.nonfinite_param = stats.found ? stats.nonfinite_param : -1;
     made.state_bytes = get(opt).state_bytes();
     made.workspace_bytes = get(opt).workspace_bytes();
     return give(made, "talus_stats", out);

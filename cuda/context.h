@@ -95,10 +95,11 @@ int32_t set_rows(void* context, const Row* rows, int32_t count, void* stream);
 int32_t set_row_gradients(void* context, const RowGradient* list, int32_t count, bool checked,
                           RowFault* fault, void* stream);
 
-int32_t measure(void* context, void* stream);
+int32_t measure(void* context, const Measure* what, void* stream);
 int32_t read_report(void* context, Report* out, void* stream);
+int32_t read_totals(void* context, double* out, int64_t* count, void* stream);
 int32_t begin(void* context, const BeginRow* rows, int32_t count, void* stream);
-int32_t run(void* context, int64_t launch, int32_t pass, double gradient_factor, void* stream);
+int32_t run(void* context, int64_t launch, int32_t pass, const GradientEntry* entry, void* stream);
 
 inline Context& get(void* context) { return *static_cast<Context*>(context); }
 inline cudaStream_t as_stream(void* stream) { return static_cast<cudaStream_t>(stream); }

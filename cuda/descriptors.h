@@ -45,7 +45,6 @@ struct PassArgs {
   Tables tables;
   uint32_t first_chunk;
   uint32_t has_parts;  // 1: part values of the pass before are read
-  double gradient_factor;
 };
 
 // A gradient of some rows of one tensor.
@@ -54,7 +53,6 @@ struct RowsArgs {
   const void* indices;
   const void* values;
   int64_t count, rows, row_length;
-  double gradient_factor;
   uint32_t tensor;
   uint32_t wide;  // 1: indices are int64, else int32
 };

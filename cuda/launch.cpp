@@ -39,9 +39,9 @@ int32_t launch(Context& x, void (*kernel)(Args), int64_t blocks, int threads, Ar
 
 constexpr int64_t kMostBlocks = INT32_MAX;
 
-RowsArgs rows_args(const Plan& plan, const RowGradient& rows, double gradient_factor) {
-  return {plan.tables(),   rows.indices,    rows.values,           rows.count,         rows.rows,
-          rows.row_length, gradient_factor, uint32_t(rows.tensor), uint32_t(rows.wide)};
+RowsArgs rows_args(const Plan& plan, const RowGradient& rows) {
+  return {plan.tables(), rows.indices,    rows.values,           rows.count,
+          rows.rows,     rows.row_length, uint32_t(rows.tensor), uint32_t(rows.wide)};
 }
 
 // Of given values there are no more than the tensor has elements, where rows are different; sums of
@@ -59,7 +59,7 @@ int32_t measure_rows(Context& x, const RowGradient& rows, cudaStream_t stream) {
   const bool is_f64 = plan.view.table.column[kValue].dtype[rows.tensor] == Dtype::f64;
   if (tiles > 0)
     TALUS_LAUNCH(x, common_kernels().rows_squares[is_f64], std::min(tiles, kMostBlocks),
-                 common_kernels().row_threads, rows_args(plan, rows, 1), stream,
+                 common_kernels().row_threads, rows_args(plan, rows), stream,
                  "launch of the norm of rows");
   return TALUS_OK;
 }
@@ -67,9 +67,11 @@ int32_t measure_rows(Context& x, const RowGradient& rows, cudaStream_t stream) {
 }  // namespace
 
 // Partials by tile, totals by tensor, one sum, which goes to the host without a wait.
-int32_t measure(void* context, void* stream_) {
+int32_t measure(void* context, const Measure* what, void* stream_) {
   Context& x = get(context);
   TALUS_ENTER(x);
+  if (what->kind != Sum::squares || what->classes || !what->entry.is_plain())
+    return failures.fail(TALUS_E_UNSUPPORTED, "norms of plain squares of all gradients only");
   const cudaStream_t stream = as_stream(stream_);
   const Plan& plan = *x.plan;
   const Tables tables = plan.tables();
@@ -78,7 +80,7 @@ int32_t measure(void* context, void* stream_) {
   if (const int32_t status = is_captured(x, stream, &captured); status != TALUS_OK) return status;
   for (const LaunchInfo& info : plan.launches)
     TALUS_LAUNCH(x, common.squares.instance(info.is_f64(), info.direct), info.chunk_count,
-                 common.squares.threads, PassArgs{tables, info.first_chunk, 0, 1}, stream,
+                 common.squares.threads, PassArgs{tables, info.first_chunk, 0}, stream,
                  "launch of the gradient norm");
   for (const RowGradient& rows : x.row_gradients)
     if (const int32_t status = measure_rows(x, rows, stream); status != TALUS_OK) return status;
@@ -101,8 +103,15 @@ int32_t read_report(void* context, Report* out, void*) {
     TALUS_CALL(cudaDeviceSynchronize());
   else
     TALUS_CALL(cudaEventSynchronize(x.measured));
-  *out = {*x.norm, x.launches};
+  *out = {*x.norm, -1, x.launches};
   return TALUS_OK;
+}
+
+int32_t read_totals(void* context, double* out, int64_t* count, void* stream) {
+  Context& x = get(context);
+  TALUS_ENTER(x);
+  *count = x.plan->members.back().rank;
+  return copy(context, out, x.plan->at.totals, uint64_t(*count) * sizeof(double), stream);
 }
 
 int32_t begin(void* context, const BeginRow* rows, int32_t count, void* stream_) {
@@ -123,16 +132,16 @@ int32_t begin(void* context, const BeginRow* rows, int32_t count, void* stream_)
   return TALUS_OK;
 }
 
-int32_t run(void* context, int64_t launch_index, int32_t pass_index, double gradient_factor,
+int32_t run(void* context, int64_t launch_index, int32_t pass_index, const GradientEntry* entry,
             void* stream_) {
   Context& x = get(context);
   TALUS_ENTER(x);
+  if (entry) return failures.fail(TALUS_E_UNSUPPORTED, "gradients that are cut");
   const cudaStream_t stream = as_stream(stream_);
   const Plan& plan = *x.plan;
   const LaunchInfo& info = plan.launches[size_t(launch_index)];
   const PassEntry& pass = info.passes()[size_t(pass_index)];
-  const PassArgs args{plan.tables(), info.first_chunk, pass_index > 0 && plan.has_parts,
-                      gradient_factor};
+  const PassArgs args{plan.tables(), info.first_chunk, pass_index > 0 && plan.has_parts};
   Behind behind = Behind::nothing;
   if (pass.direct) {
     TALUS_LAUNCH(x, pass.instance(info.is_f64(), info.direct), info.chunk_count, pass.threads, args,
@@ -142,7 +151,7 @@ int32_t run(void* context, int64_t launch_index, int32_t pass_index, double grad
   for (const RowGradient& rows : x.row_gradients) {
     if (rows.launch != launch_index || rows.count == 0) continue;
     TALUS_LAUNCH(x, pass.rows[info.is_f64()], std::min(rows.count, kMostBlocks),
-                 common_kernels().row_threads, rows_args(plan, rows, gradient_factor), stream,
+                 common_kernels().row_threads, rows_args(plan, rows), stream,
                  "launch of a pass over rows", behind);
     behind = Behind::part;
   }

@@ -25,13 +25,13 @@ struct Uniform {
 };
 
 template <class Rule, class T>
-TALUS_FN void load_row(const Row& row, double gradient_factor, Uniform<Rule, T>& u) {
+TALUS_FN void load_row(const Row& row, Uniform<Rule, T>& u) {
   constexpr int kCount = int(sizeof u.scalars / sizeof(T));
   T values[kCount];
 #pragma unroll
   for (int i = 0; i < kCount; ++i) values[i] = T(row.scalar[i]);
   __builtin_memcpy(&u.scalars, values, sizeof values);
-  u.gradient_factor = T(gradient_factor) * T(row.gradient_sign);
+  u.gradient_factor = T(row.gradient_factor);
 }
 
 // The operands of one piece in the order of kUses, dtypes packed: they are asked for at each access,
@@ -172,7 +172,7 @@ TALUS_FN void for_each_piece(const PassArgs& args, Uniform<Rule, T>& u, F f) {
     if constexpr (std::is_empty_v<typename Rule::template Scalars<T>>)
       u.gradient_factor = 1;  // the norm's: it comes before the rows of its step
     else if (scalar_class != loaded)
-      load_row(tables.rows[scalar_class], args.gradient_factor, u);
+      load_row(tables.rows[scalar_class], u);
     loaded = scalar_class;
     if (args.has_parts) {
 #pragma unroll

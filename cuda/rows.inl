@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kRowThreads, 1)
   const int32_t scalar_class = tables.members[args.tensor].scalar_class;
   if (scalar_class == kIdle) return;
   Uniform<Rule, T> u;
-  load_row(tables.rows[scalar_class], args.gradient_factor, u);
+  load_row(tables.rows[scalar_class], u);
   for (int64_t j = blockIdx.x; j < args.count; j += gridDim.x) {
     const int64_t row = row_of(args, j);
     if (row < 0 || row >= args.rows) continue;

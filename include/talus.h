@@ -176,8 +176,8 @@ typedef struct talus_hyper {
   uint32_t reserved; /* 0 */
 } talus_hyper;
 
-/* Returns the count of hyperparameters of owner: an algorithm, an alias, "settings", or a schedule
- * as "schedule/cosine". -1: unknown owner. */
+/* Returns the count of hyperparameters of owner: an algorithm, an alias, "settings", "scaler", or
+ * a schedule as "schedule/cosine". -1: unknown owner. */
 TALUS_API int32_t talus_hyper_count(const char *owner);
 
 /* Describes hyperparameter i of owner in *out, 0 <= i < talus_hyper_count(owner). An alias has its
@@ -240,7 +240,14 @@ TALUS_API talus_status talus_get(const talus_optimizer *opt, int32_t group, cons
  *                     or name one that is not there; on the CPU rows may repeat, and are checked
  *   "chunk_tiles"     most work that a thread takes at once, in tiles of 4,096 elements. Never
  *                     changes a result.
- *   "shard_bytes"     most bytes in one file of a checkpoint of several, see talus_save; 0: any */
+ *   "shard_bytes"     most bytes in one file of a checkpoint of several, see talus_save; 0: any
+ *   "grad_scale"      what the loss was multiplied by, where no scaler is attached: 1
+ *   "max_grad_norm"   most norm of all gradients; infinity: measure only; 0: off
+ *   "grad_norm_type"  of that norm: 1, 2 or infinity
+ *   "max_grad_value"  most magnitude of an element of a gradient; 0: off
+ *   "check_finite"    1: skip a step whose gradients are not all finite
+ *   "error_if_nonfinite"  1: without a scaler such a step fails (TALUS_E_NONFINITE, detail: the first
+ *                     parameter, -1 unknown) in place of being skipped; nothing has changed */
 TALUS_API talus_status talus_set_setting(talus_optimizer *opt, const char *name, double value);
 TALUS_API talus_status talus_get_setting(const talus_optimizer *opt, const char *name,
                                          double *value);
@@ -536,16 +543,120 @@ TALUS_API talus_status talus_get_clock(const talus_optimizer *opt, int32_t clock
  * better. TALUS_E_STATE: none is attached. talus_set of the hyperparameter sets that value too. */
 TALUS_API talus_status talus_observe(talus_optimizer *opt, double metric);
 
+/* ---- mixed precision: scale, check, clip ------------------------------------------------------- */
+
+/* Gradients are read as they are and never written. On their way into a step they are, in this order:
+ * multiplied by 1 / scale in the compute type, checked, cut to max_grad_value, measured, and clipped
+ * to max_grad_norm; the last factor is folded into the step. So: no call to unscale, no order to keep.
+ *
+ * With a scaler, a bound scale without a flag, max_grad_norm, or the setting check_finite, a step whose
+ * gradients are not all finite is skipped whole: no parameter, state, master or step count changes, no
+ * bit of them, and the clock TALUS_CLOCK_APPLIED stands. talus_step returns TALUS_OK; talus_get_stats
+ * tells of it, and which parameter was the first. On the CPU only so far: elsewhere
+ * TALUS_E_UNSUPPORTED.
+ *
+ * O0, O1 and O2 of apex amp, without a framework:
+ *        the engine casts                          descriptor                           scale
+ *   O0   nothing                                   dtype F32, grad_dtype F32            1
+ *   O1   inputs of its matrix products             dtype F32, grad_dtype F32            a scaler; for
+ *                                                                                       bf16 none
+ *   O2   everything: the model is 16-bit           dtype F16 or BF16, grad_dtype the    a scaler; for
+ *                                                  same or F32, master AUTO (f32)       bf16 none */
+
+/* The loss scaler: multiply the loss by its scale before the backward pass; attached optimizers divide
+ * by it. Parameters: talus_hyper_info("scaler", ...); PyTorch's GradScaler with the defaults, apex's
+ * hysteresis, floor and cap beside. Reference counted: a destroyed one serves on where it is attached.
+ * One call at a time, steps of attached optimizers included. */
+typedef struct talus_scaler talus_scaler;
+
+/* Creates a scaler of a device. TALUS_E_UNSUPPORTED: not the CPU. */
+TALUS_API talus_status talus_scaler_create(int32_t device_type, int32_t device_id,
+                                           talus_scaler **out);
+TALUS_API void talus_scaler_destroy(talus_scaler *scaler);
+
+/* Sets a parameter; init_scale sets the scale too, "scale" it alone. TALUS_E_NAME; TALUS_E_RANGE: 0,
+ * negative, not finite, or against min_scale and max_scale; TALUS_E_STATE: between a step and the
+ * update, within which the scale may not change. */
+TALUS_API talus_status talus_scaler_set(talus_scaler *scaler, const char *name, double value);
+
+/* Reads a parameter, or "scale", "growth_tracker", "hysteresis_tracker", "consecutive_skips" or
+ * "total_skips". */
+TALUS_API talus_status talus_scaler_get(const talus_scaler *scaler, const char *name,
+                                        double *value);
+
+/* Reads the scale, 65536 at first. */
+TALUS_API talus_status talus_scaler_scale(talus_scaler *scaler, double *scale);
+
+/* Closes a round, once all optimizers have stepped: the scale falls if any of them found gradients
+ * that are not finite, and grows after growth_interval rounds without. At min_scale steps go on being
+ * skipped; consecutive_skips is the caller's signal to stop. TALUS_E_STATE: none has stepped. */
+TALUS_API talus_status talus_scaler_update(talus_scaler *scaler, void *stream);
+
+/* Attaches a scaler, NULL: none, as at first. Several optimizers may share one: each skips alone, and
+ * steps once a round (a second time: TALUS_E_STATE). TALUS_E_STATE: beside grad_scale or a bound
+ * scale; TALUS_E_ARGUMENT: of another device. */
+TALUS_API talus_status talus_attach_scaler(talus_optimizer *opt, talus_scaler *scaler);
+
+/* Somebody else's scale and flag (PyTorch's GradScaler: _scale and found_inf), in memory of the
+ * optimizer's device, read by each step and borrowed until bound anew: *scale divides, *found not 0
+ * skips; found NULL: steps check by themselves. scale NULL: none, as at first. TALUS_E_STATE: a scaler
+ * is attached. A *scale that is not positive and finite fails the step (TALUS_E_RANGE). */
+TALUS_API talus_status talus_bind_scale(talus_optimizer *opt, const float *scale,
+                                        const float *found);
+
+/* Measures a norm of the bound gradients of one optimizer, of one of its groups, or of several
+ * optimizers in order as if they were one (group TALUS_ALL then): norm_type 1, 2 or infinity, in f64,
+ * scaled back and cut, before clipping. NULL gradients and nothing at all count 0. Waits for a
+ * device. TALUS_E_RANGE: norm_type; errors as talus_prepare. */
+TALUS_API talus_status talus_grad_norm(talus_optimizer *const *opts, int32_t count, int32_t group,
+                                       double norm_type, double *norm, void *stream);
+
+/* The same, and the next step of each, and that alone, has its gradients (those of the group) times
+ * min(1, max_norm / (norm + 1e-6)), or is skipped where the norm is not finite: PyTorch's
+ * clip_grad_norm_, without writing gradients. norm may be NULL. TALUS_E_RANGE: max_norm is not above
+ * 0. */
+TALUS_API talus_status talus_clip_grad_norm(talus_optimizer *const *opts, int32_t count,
+                                            int32_t group, double max_norm, double norm_type,
+                                            double *norm, void *stream);
+
+/* The master behind a 16-bit parameter, view "master", as f32 of the parameter's count.
+ * export: copies it to data, or, data NULL, writes its rounded copy to the parameter.
+ * import: takes data as the master and writes the parameter too; data NULL: the parameter was written
+ * from outside (weights loaded, broadcast, pruned), and the master starts again from it: without
+ * this call the next step undoes what was written. Both wait for a device. Before the first step a
+ * master is what the first step starts from. TALUS_E_NAME: no such view; TALUS_E_UNSUPPORTED: the
+ * parameter has no master, or dtype is not TALUS_F32; TALUS_E_STATE: export before there is one. */
+TALUS_API talus_status talus_export_param(talus_optimizer *opt, const char *view, int64_t param,
+                                          void *data, int32_t dtype, void *stream);
+TALUS_API talus_status talus_import_param(talus_optimizer *opt, const char *view, int64_t param,
+                                          const void *data, int32_t dtype, void *stream);
+
+/* Bytes for each element of a parameter, of descriptors as talus_add_params takes them; data, grad,
+ * name and shape are not read. */
+typedef struct talus_bytes {
+  uint32_t struct_size, reserved;
+  double param, grad, master, state; /* stored; slots of one value for a tensor not counted */
+  double read, written;              /* by a step that neither measures nor checks */
+} talus_bytes;
+
+/* Fills *out for a group as it is set. TALUS_E_UNSUPPORTED: dtypes that do not go together. */
+TALUS_API talus_status talus_bytes_per_param(const talus_optimizer *opt, int32_t group,
+                                             const talus_param *param, talus_bytes *out);
+
 /* ---- statistics ------------------------------------------------------------------------------ */
 
 typedef struct talus_stats {
   uint32_t struct_size;   /* in: bytes the caller knows */
   int32_t found_inf;      /* 1: the last step was skipped over a gradient that is not finite */
   int64_t steps, skipped; /* steps performed and skipped since creation */
-  double grad_norm;       /* 2-norm of all bound gradients of the last step; NaN if not measured */
-  double clip_factor;     /* what the last step multiplied gradients by; 1: nothing */
-  double loss_scale;      /* 1 */
+  /* Of all bound gradients of the last step, scaled back and before clipping, of the type that
+   * grad_norm_type says; NaN if not measured. */
+  double grad_norm;
+  double clip_factor; /* of max_grad_norm in the last step; 1: nothing was clipped */
+  double loss_scale;  /* that gradients are divided by */
   uint64_t state_bytes, workspace_bytes; /* allocated by the optimizer, bound memory not counted */
+  int64_t
+      nonfinite_param; /* found_inf: the first parameter whose gradient was not finite, else -1 */
 } talus_stats;
 
 /* Fills *out. wait 1: waits for the device first; 0: what is known. The CPU is always up to date. */

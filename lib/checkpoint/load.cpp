@@ -5,7 +5,7 @@
 #include "lib/base/float_environment.h"
 #include "lib/checkpoint/checkpoint.h"
 #include "lib/checkpoint/compare.h"
-#include "lib/checkpoint/convert.h"
+#include "lib/base/convert.h"
 #include "lib/checkpoint/crc32c.h"
 #include "lib/checkpoint/progress.h"
 #include "lib/checkpoint/state_tensors.h"

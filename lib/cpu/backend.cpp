@@ -2,6 +2,7 @@
 #include "lib/cpu/backend.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -29,6 +30,7 @@ struct Context {
   double* part_values = nullptr;  // [tensor][kMaxPartValues]
   const Row* rows = nullptr;
   Report report{};
+  std::vector<double> totals;  // of tensors, by the last measure; reserved for all
   std::vector<CoalescedRows> row_gradients;
   int32_t row_gradient_count = 0;  // of them in use: their memory is kept
 };
@@ -59,7 +61,6 @@ PassCall call_of(Context& x) {
   PassCall call{};
   call.plan = &x.plan;
   call.rows = x.rows;
-  call.gradient_factor = 1;
   call.partials = x.partials;
   call.partial_stride = x.plan.tile_first[x.plan.table.tensor_count];
   return call;
@@ -82,12 +83,12 @@ struct FoldCall {
   const PassInfo* pass;
   std::span<const Slot> slots;
   double* part_values;
-  double sum_squares;  // of all gradients
+  double total;  // of the last measure
 };
 
 void fold_tensor(const FoldCall& f, int64_t tensor) {
   const TableView& table = f.call->plan->table;
-  double sums[kMaxSums] = {f.sum_squares}, slots[kMaxSlots] = {}, *scalar[kMaxSlots] = {};
+  double sums[kMaxSums] = {f.total}, slots[kMaxSlots] = {}, *scalar[kMaxSlots] = {};
   for (size_t k = 0; k < f.pass->sums.size(); ++k)
     sums[k] = fold_pairs(f.pass->sums[k], f.call->partial(int(k), tensor, 0),
                          tiles_of(*f.call->plan, tensor));
@@ -104,7 +105,7 @@ void fold_tensor(const FoldCall& f, int64_t tensor) {
 
 void fold_launch(Context& x, const Launch& launch, const PassCall& call, const PassInfo& pass) {
   const FoldCall fold{&call, &pass, rules()[size_t(launch.key.rule)].slots, x.part_values,
-                      x.report.sum_squares};
+                      x.report.total};
   struct Work {
     const FoldCall* fold;
     const PlanView* plan;
@@ -207,6 +208,11 @@ uint64_t workspace_bytes(const PlanView* plan) {
 
 int32_t set_plan(void* context, const PlanView* plan, void* workspace, void*) {
   Context& x = get(context);
+  try {
+    x.totals.reserve(size_t(plan->table.tensor_count));
+  } catch (const std::bad_alloc&) {
+    return TALUS_E_MEMORY;
+  }
   x.plan = *plan;
   x.partials = static_cast<double*>(workspace);
   x.part_values = has_part_values(*plan) ? x.partials + partial_count(*plan) : nullptr;
@@ -294,23 +300,53 @@ void run_row_gradient(Context& x, const CoalescedRows& rows, const PassCall& cal
                &work);
 }
 
+// Whether a tensor counts in a measure.
+bool counts(const Context& x, const Measure& what, int64_t tensor) {
+  const int32_t scalar_class = x.plan.table.scalar_class[tensor];
+  if (scalar_class == kIdle || tiles_of(x.plan, tensor) == 0) return false;
+  return !what.classes || what.classes[scalar_class] != 0;
+}
+
+// The first tensor whose total is not finite: totals are as many as counted, in order.
+int64_t find_nonfinite(const Context& x, const Measure& what, const double* totals) {
+  for (int64_t t = 0; t < x.plan.table.tensor_count; ++t)
+    if (counts(x, what, t) && !std::isfinite(*totals++)) return t;
+  return -1;
+}
+
 // Tiles of a tensor, then tensors in order, by adjacent pairs; the totals move to the front.
-int32_t measure(void* context, void*) {
+int32_t measure(void* context, const Measure* what, void*) {
   Context& x = get(context);
-  const PassCall call = call_of(x);
-  for (int64_t i = 0; i < x.plan.launch_count; ++i)
-    run_region(x, x.plan.launches[i], call, x.kernels->measure);
+  PassCall call = call_of(x);
+  call.measured = what->kind;
+  call.entry = what->entry.is_plain() ? nullptr : &what->entry;
   const FloatEnvironment ieee;
-  for (int32_t i = 0; i < x.row_gradient_count; ++i)
-    measure_rows(call, x.row_gradients[size_t(i)], x.kernels->measure);
-  int64_t totals = 0;
-  for (int64_t t = 0; t < x.plan.table.tensor_count; ++t) {
-    if (x.plan.table.scalar_class[t] == kIdle || tiles_of(x.plan, t) == 0) continue;
-    const CoalescedRows* const rows = rows_of(x, t);
-    x.partials[totals++] = fold_pairs(Sum::squares, call.partial(0, t, 0),
-                                      rows ? tiles_of(*rows) : tiles_of(x.plan, t));
+  for (int64_t i = 0; i < x.plan.launch_count; ++i)
+    run_region(x, x.plan.launches[i], call, x.kernels->measure[is_f64(x.plan.launches[i])]);
+  for (int32_t i = 0; i < x.row_gradient_count; ++i) {
+    const CoalescedRows& rows = x.row_gradients[size_t(i)];
+    const bool wide = is_f64(x.plan.launches[rows.gradient().launch]);
+    measure_rows(call, rows, x.kernels->measure[wide]);
   }
-  x.report.sum_squares = fold_pairs(Sum::squares, x.partials, totals);
+  x.totals.clear();
+  for (int64_t t = 0; t < x.plan.table.tensor_count; ++t) {
+    if (!counts(x, *what, t)) continue;
+    const CoalescedRows* const rows = rows_of(x, t);
+    x.totals.push_back(fold_pairs(what->kind, call.partial(0, t, 0),
+                                  rows ? tiles_of(*rows) : tiles_of(x.plan, t)));
+  }
+  const int64_t count = int64_t(x.totals.size());
+  std::copy(x.totals.begin(), x.totals.end(), x.partials);  // folding overwrites
+  x.report.total = fold_pairs(what->kind, x.partials, count);
+  x.report.first_nonfinite =
+      std::isfinite(x.report.total) ? -1 : find_nonfinite(x, *what, x.totals.data());
+  return TALUS_OK;
+}
+
+int32_t read_totals(void* context, double* out, int64_t* count, void*) {
+  const std::vector<double>& totals = get(context).totals;
+  std::copy(totals.begin(), totals.end(), out);
+  *count = int64_t(totals.size());
   return TALUS_OK;
 }
 
@@ -328,13 +364,13 @@ int32_t begin(void* context, const BeginRow* rows, int32_t, void*) {
   return TALUS_OK;
 }
 
-int32_t run(void* context, int64_t launch_index, int32_t pass_index, double gradient_factor,
+int32_t run(void* context, int64_t launch_index, int32_t pass_index, const GradientEntry* entry,
             void*) {
   Context& x = get(context);
   const Launch& launch = x.plan.launches[launch_index];
   const PassInfo& pass = variant_of(launch).passes[size_t(pass_index)];
   PassCall call = call_of(x);
-  call.gradient_factor = gradient_factor;
+  call.entry = entry;
   call.part_values = pass_index > 0 ? x.part_values : nullptr;
   const auto* passes = x.kernels->update[launch.key.rule][launch.key.variant];
   if (!pass.uses.empty()) run_region(x, launch, call, passes[pass_index][is_f64(launch)]);
@@ -370,6 +406,7 @@ constexpr Backend kBackend = {sizeof(Backend),
                               workspace_bytes,
                               set_plan,
                               read_report,
+                              read_totals,
                               set_row_gradients,
                               set_column,
                               set_rows,

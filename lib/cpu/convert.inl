@@ -81,3 +81,18 @@ template <class T>
     }
   }
 }
+
+// What a gradient is as it enters a step. kMarks: one that is not finite is a NaN then, for the sums
+// that must not miss it behind the cut.
+template <bool kMarks, class T>
+[[gnu::noinline]] void enter_block(const GradientEntry& entry, int64_t n, T* x) {
+  const T factor = T(entry.factor), limit = T(entry.limit);
+  constexpr T kLargest = sizeof(T) == 8 ? T(0x1.fffffffffffffp+1023) : T(0x1.fffffep+127);
+  for (int64_t i = 0; i < n; ++i) {
+    const T whole = x[i] * factor;
+    T cut = whole > limit ? limit : whole;
+    cut = cut < -limit ? -limit : cut;
+    const T magnitude = whole < 0 ? -whole : whole;
+    x[i] = kMarks && !(magnitude <= kLargest) ? whole - whole : cut;
+  }
+}

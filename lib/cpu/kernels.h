@@ -14,7 +14,8 @@ struct PassCall {
   const BeginRow* begin_rows;  // by scalar class; begin only
   const Slot* slots;           // of the rule; begin only
   int slot_count;
-  double gradient_factor;
+  const GradientEntry* entry;  // of gradients; NULL: as they are
+  Sum measured;                // by measure
   double* partials;  // [sum][tile]
   int64_t partial_stride;
   const double* part_values;  // [tensor][kMaxPartValues], or NULL
@@ -30,7 +31,7 @@ using SegmentsFn = void (*)(const PassCall&, const Segment* first, const Segment
 struct KernelTable {
   const char* target;
   const SegmentsFn (*const* const* update)[2];
-  SegmentsFn begin[2], measure;
+  SegmentsFn begin[2], measure[2];
 };
 
 const KernelTable& scalar_kernels();

@@ -142,6 +142,28 @@ TALUS_FN Vec<double> load_f64(const Bf16* p) {
   return hn::PromoteTo(Vec<double>::D(), hn::BitCast(df, wide));
 }
 
+// The same times a factor, multiplied as float or double.
+template <class T>
+TALUS_FN Vec<double> load_f64(const T* p, double factor) {
+  return load_f64(p) * Vec<double>(factor);
+}
+TALUS_FN Vec<double> load_f64(const float* p, float factor) {
+  const hn::Rebind<float, Vec<double>::D> d32;
+  return hn::PromoteTo(Vec<double>::D(), hn::Mul(hn::LoadU(d32, p), hn::Set(d32, factor)));
+}
+TALUS_FN Vec<double> load_f64(const Bf16* p, float factor) {
+  const hn::Rebind<uint16_t, Vec<double>::D> d16;
+  const hn::Rebind<uint32_t, Vec<double>::D> d32;
+  const hn::Rebind<float, Vec<double>::D> df;
+  const auto half = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(p));
+  const auto wide = hn::BitCast(df, hn::ShiftLeft<16>(hn::PromoteTo(d32, half)));
+  return hn::PromoteTo(Vec<double>::D(), hn::Mul(wide, hn::Set(df, factor)));
+}
+TALUS_FN Vec<double> load_f64(const double* p,
+                              float factor) {  // no such gradient, but a text for it
+  return load_f64(p, double(factor));
+}
+
 // The halves of a vector as doubles, in order.
 TALUS_FN Vec<double> lower_f64(Vec<float> x) {
   const hn::Half<Vec<float>::D> half;

@@ -41,4 +41,8 @@ TALUS_FN void narrow_vector(float x, Bf16* p) { *p = to_bf16(x); }
 TALUS_FN double load_f64(const double* p) { return *p; }
 TALUS_FN double load_f64(const float* p) { return *p; }
 TALUS_FN double load_f64(const Bf16* p) { return widen(*p); }
+template <class T, class Compute>
+TALUS_FN double load_f64(const T* p, Compute factor) {
+  return double(Compute(load_f64(p)) * factor);
+}
 #endif

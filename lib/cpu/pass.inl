@@ -102,7 +102,8 @@ template <class Rule, class Pass, class T>
 [[gnu::noinline]] void update_staged(const Uniform<Rule, T>& u, const PassCall& call,
                                      const Segment& g) {
   const TableView& table = call.plan->table;
-  const int64_t whole = !kHasOwnSum<Pass> && table.path[g.tensor] == Path::direct ? kTile : kBlock;
+  const bool direct = table.path[g.tensor] == Path::direct && !call.entry;
+  const int64_t whole = !kHasOwnSum<Pass> && direct ? kTile : kBlock;
   alignas(64) T block[Pass::kUseCount][kBlock],
       term[kHasOwnSum<Pass> ? kTermCount<Pass> : 1][kBlock];
   TileSum tile[Pass::kSumCount + 1];
@@ -116,10 +117,13 @@ template <class Rule, class Pass, class T>
     for (int k = 0; k < Pass::kUseCount; ++k) {
       const ColumnView& c = table.column[column_of(table, g.tensor, Pass::kUses[k].column)];
       const Dtype dtype = c.dtype[g.tensor];
-      at_block.use[k] = dtype == kDtypeOf<T> ? at<T>(c.data[g.tensor], i) : block[k];
-      at_block.left[k] = dtype == kDtypeOf<T> ? left : 0;
-      if (dtype != kDtypeOf<T> && Pass::kUses[k].read)
+      const bool enters = call.entry && Pass::kUses[k].column == kGradient;
+      const bool in_place = dtype == kDtypeOf<T> && !enters;
+      at_block.use[k] = in_place ? at<T>(c.data[g.tensor], i) : block[k];
+      at_block.left[k] = in_place ? left : 0;
+      if (!in_place && Pass::kUses[k].read)
         load_block(c.data[g.tensor], dtype, i, n, left, block[k]);
+      if (enters) enter_block<false>(*call.entry, n, block[k]);
     }
     update_span_apart<Rule, Pass, T>(u, n, at_block);
     for (int k = 0; k < Pass::kUseCount; ++k) {
@@ -145,7 +149,7 @@ template <class Rule, class Pass, class T>
 template <class Rule, class Pass, class T>
 TALUS_FN void update_segment(const Uniform<Rule, T>& u, const PassCall& call, const Segment& g) {
   const TableView& table = call.plan->table;
-  if (Pass::kSumCount > 0 || table.path[g.tensor] == Path::staged)
+  if (Pass::kSumCount > 0 || table.path[g.tensor] == Path::staged || call.entry)
     return update_staged<Rule, Pass, T>(u, call, g);
   Operands<Pass, T> operands;
   for (int k = 0; k < Pass::kUseCount; ++k) {
@@ -159,12 +163,12 @@ TALUS_FN void update_segment(const Uniform<Rule, T>& u, const PassCall& call, co
 }
 
 template <class Rule, class T>
-TALUS_FN void load_row(const Row& row, double gradient_factor, Uniform<Rule, T>& u) {
+TALUS_FN void load_row(const Row& row, Uniform<Rule, T>& u) {
   constexpr int kCount = int(sizeof u.scalars / sizeof(T));
   T values[kCount];
   for (int i = 0; i < kCount; ++i) values[i] = T(row.scalar[i]);
   __builtin_memcpy(&u.scalars, values, sizeof values);
-  u.gradient_factor = T(gradient_factor) * T(row.gradient_sign);
+  u.gradient_factor = T(row.gradient_factor);
 }
 
 // Segments of one key: scalars are read where the class changes, part values for each tensor.
@@ -176,7 +180,7 @@ void update_segments(const PassCall& call, const Segment* first, const Segment* 
     const int32_t scalar_class = call.plan->table.scalar_class[g->tensor];
     if (scalar_class == kIdle) continue;  // no gradient: the parameter is left out whole
     if (!call.plan->table.column[kGradient].data[g->tensor]) continue;  // it has one of some rows
-    if (scalar_class != loaded) load_row(call.rows[scalar_class], call.gradient_factor, u);
+    if (scalar_class != loaded) load_row(call.rows[scalar_class], u);
     loaded = scalar_class;
     if (call.part_values)
       for (int k = 0; k < kMaxPartValues; ++k)

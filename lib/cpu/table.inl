@@ -41,5 +41,5 @@ inline constexpr KernelTable kKernels = {
     TALUS_TARGET_NAME,
     AllKernels<std::make_integer_sequence<int, kRuleCount>>::kTable,
     {begin_segments<float>, begin_segments<double>},
-    measure_segments,
+    {measure_segments<float>, measure_segments<double>},
 };

@@ -5,6 +5,30 @@ inline constexpr int64_t kBlock = 512;  // elements staged at once; 4 operands o
 static_assert(kBlock % kTileLanes == 0, "a block must start at lane 0");
 static_assert(kTile % kBlock == 0, "a tile is whole blocks");
 
+// How terms come from memory: widened to double as they are, or times a factor in the compute type.
+struct LoadPlain {
+  template <class T>
+  TALUS_FN auto some(const T* p) const {
+    return load_f64(p);
+  }
+  template <class T>
+  TALUS_FN double one(const T* p) const {
+    return double(load_one(*p));
+  }
+};
+template <class Compute>
+struct LoadScaled {
+  Compute factor;
+  template <class T>
+  TALUS_FN auto some(const T* p) const {
+    return load_f64(p, factor);
+  }
+  template <class T>
+  TALUS_FN double one(const T* p) const {
+    return double(Compute(load_one(*p)) * factor);
+  }
+};
+
 struct TileSum {
   static constexpr int kWidth = int(kLanes<double>), kVectors = kTileLanes / kWidth;
 
@@ -16,8 +40,8 @@ struct TileSum {
 
   // Whole rounds of lanes; up to 16 vectors of lanes stay in registers meanwhile. With AVX-512 these
   // are all, and memory is read in its order; narrower targets go over x more than once.
-  template <Sum kSum, class T>
-  void add_rounds(const T* x, int64_t n, int64_t left) {
+  template <Sum kSum, class T, class Load>
+  void add_rounds(const T* x, int64_t n, int64_t left, Load load) {
     constexpr int kGroup = kVectors < 16 ? kVectors : 16;
     for (int l = 0; l < kTileLanes; l += kGroup * kWidth) {
       Vec<double> sum[kGroup];
@@ -27,7 +51,7 @@ struct TileSum {
           for (int k = 0; k < kGroup * kWidth; k += kAsk)
             prefetch(x + row + l + k, left - row - l - k);
         for (int k = 0; k < kGroup; ++k)
-          sum[k] = add_term<kSum>(sum[k], load_f64(x + row + l + k * kWidth));
+          sum[k] = add_term<kSum>(sum[k], load.some(x + row + l + k * kWidth));
       }
       for (int k = 0; k < kGroup; ++k) Whole<double>().store(sum[k], lane + l + k * kWidth);
     }
@@ -35,12 +59,12 @@ struct TileSum {
 
   // Adds n terms that start at lane 0, widened to double. `left`: as prefetch() asks; 0: they lie in
   // a cache.
-  template <Sum kSum, class T>
-  void add_terms(const T* x, int64_t n, int64_t left = 0) {
+  template <Sum kSum, class T, class Load = LoadPlain>
+  void add_terms(const T* x, int64_t n, int64_t left = 0, Load load = {}) {
     const int64_t whole = n / kTileLanes * kTileLanes;
-    add_rounds<kSum>(x, whole, left);
+    add_rounds<kSum>(x, whole, left, load);
     for (int64_t i = whole; i < n; ++i)
-      lane[i - whole] = add_term<kSum>(lane[i - whole], double(load_one(x[i])));
+      lane[i - whole] = add_term<kSum>(lane[i - whole], load.one(x + i));
   }
 
   template <Sum kSum>

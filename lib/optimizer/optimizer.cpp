@@ -14,6 +14,7 @@ Status Optimizer::step(void* stream) {
   bool capturing = false;
   if (!on_cpu_) TALUS_TRY(ask_device(stream, &capturing));      // usable? being recorded?
   TALUS_TRY(check_step());                                      // something is bound
+  TALUS_TRY(check_round());                                     // once with a scaler
   TALUS_TRY(check_conflicts());                                 // values fit each other
   TALUS_TRY(check_gradients());                                 // and what is bound
   if (capturing) return capture(stream);                        // recorded, not taken: capture.cpp
@@ -21,12 +22,13 @@ Status Optimizer::step(void* stream) {
   TALUS_TRY(evaluate_schedules());                              // values of this step, in double
   TALUS_TRY(ready(StateMemory::Scope::with_gradient, stream));  // steady state: nothing to do
   TALUS_TRY(send_row_gradients(stream));                        // some rows in place of a gradient
-  TALUS_TRY(measure(stream));                                   // gradient norm, if asked
+  TALUS_TRY(measure(stream));                                   // norm and check, if asked
+  if (stats_.found) return skip_step();                         // gradients.cpp
   TALUS_TRY(send_scalars(stream));                              // one row per class, in double
   TALUS_TRY(begin_new(stream));                                 // first-timers: state and master
   TALUS_TRY(run_passes(stream, false));                         // the rule
   count_step();
-  drop_all_rows();
+  close_gradients();
   return {};
 }
 
@@ -159,22 +161,15 @@ Status Optimizer::lose(const Status& why) {
   return lost_;
 }
 
-// The norm of all gradients: somebody asks for it, or a rule does.
-bool Optimizer::wants_norm() const { return settings_[kStats] != 0 || total_wanted_; }
-
-Status Optimizer::measure(void* stream) {
-  if (!wants_norm()) return {};
-  return from_backend(backend_->measure(context_, stream), "measure gradients");
-}
-
 Status Optimizer::read_stats(bool wait, StepStats* out) {
   if (!measured_) stats_.grad_norm = __builtin_nan("");
-  if (measured_ && (wait || on_cpu())) {
+  if (measured_ && wait && !on_cpu()) {
     Report report{};
     TALUS_TRY(from_backend(backend_->read_report(context_, &report, nullptr), "report"));
     const FloatEnvironment ieee;  // whatever the caller's
-    stats_.grad_norm = std::sqrt(report.sum_squares);
+    stats_.grad_norm = std::sqrt(report.total);
   }
+  stats_.loss_scale = loss_scale();
   stats_.steps = clocks_.applied;
   stats_.skipped = clocks_.called - clocks_.applied;
   *out = stats_;
@@ -182,12 +177,16 @@ Status Optimizer::read_stats(bool wait, StepStats* out) {
 }
 
 Status Optimizer::send_scalars(void* stream) {
+  const GradientEntry entry = this->entry();
+  const double factor = std::isfinite(entry.limit) ? coef_ : entry.factor * coef_;
   const std::span<const ScalarClass> classes = model_.classes.classes();
   for (size_t c = 0; c < classes.size(); ++c) {
     if (classes[c].members == 0) continue;
     const Group& group = model_.groups[size_t(classes[c].group)];
     group.rule().scalars(group.now(), classes[c].steps + 1, rows_[c].scalar);
-    rows_[c].gradient_sign = group.gradient_sign();
+    const bool clipped = size_t(classes[c].group) < group_coef_.size();
+    rows_[c].gradient_factor =
+        group.gradient_sign() * factor * (clipped ? group_coef_[size_t(classes[c].group)] : 1);
   }
   return from_backend(backend_->set_rows(context_, rows_.data(), int32_t(classes.size()), stream),
                       "take scalars");
@@ -211,13 +210,14 @@ Status Optimizer::begin_new(void* stream) {
 }
 
 Status Optimizer::run_passes(void* stream, bool recorded) {
-  const double gradient_factor = 1;
+  const GradientEntry entry = this->entry();
+  const GradientEntry* const cut = std::isfinite(entry.limit) ? &entry : nullptr;
   for (size_t i = 0; i < plan_.launches().size(); ++i) {
     const KernelKey& key = plan_.launches()[i].key;
     const VariantInfo& variant = rules()[size_t(key.rule)].variants[size_t(key.variant)];
     for (size_t pass = 0; pass < variant.passes.size(); ++pass)
-      if (const Status status = from_backend(
-              backend_->run(context_, int64_t(i), int32_t(pass), gradient_factor, stream), "step");
+      if (const Status status =
+              from_backend(backend_->run(context_, int64_t(i), int32_t(pass), cut, stream), "step");
           !status.ok())  // behind another launch, some tensors have been updated and others not
         return recorded || (i == 0 && pass == 0) ? status : lose(status);
   }

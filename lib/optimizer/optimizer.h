@@ -10,6 +10,7 @@
 #include "lib/base/status.h"
 #include "lib/optimizer/attachments.h"
 #include "lib/optimizer/model.h"
+#include "lib/optimizer/scaler.h"
 #include "lib/optimizer/state_memory.h"
 #include "lib/table/backend.h"
 #include "lib/table/chunk_plan.h"
@@ -24,6 +25,12 @@ enum Setting {
   kCheckRows,
   kChunkTiles,
   kShardBytes,
+  kGradScale,
+  kMaxGradNorm,
+  kGradNormType,
+  kMaxGradValue,
+  kCheckFinite,
+  kErrorIfNonfinite,
   kSettingCount
 };
 std::span<const Hyper> settings();
@@ -40,6 +47,15 @@ struct Clocks {
 struct StepStats {
   int64_t steps = 0, skipped = 0;
   double grad_norm = __builtin_nan("");
+  double clip_factor = 1, loss_scale = 1;
+  bool found = false;            // the last step was skipped
+  int64_t nonfinite_param = -1;  // the first one then
+};
+
+// Whose gradients a norm is of: one group, or all.
+struct NormScope {
+  int32_t group = TALUS_ALL;
+  double type = 2;  // 1, 2 or infinity
 };
 
 using Notes = std::map<std::string, std::string, std::less<>>;
@@ -88,6 +104,11 @@ class Optimizer {
   const Attachments& schedules() const { return schedules_; }
   const Clocks& clocks() const { return clocks_; }
 
+  // Masters, in memory of the device; NULL: the parameter itself, see talus_import_param.
+  Status export_master(int64_t param, void* data, int32_t dtype, void* stream);
+  Status import_master(int64_t param, const void* data, int32_t dtype, void* stream);
+  Status bytes_per_param(int32_t group, const talus_param& param, talus_bytes* out) const;
+
   // Parameters and gradients; indices are valid.
   Status add_params(int32_t group, std::span<const talus_param> params, int64_t* first);
   Status bind_data(int64_t param, void* data);
@@ -107,6 +128,17 @@ class Optimizer {
   Status bind_state(int64_t param, std::string_view slot, void* data, uint64_t bytes);
   int64_t steps(int64_t param) const { return model_.classes.steps(model_.table, param); }
   Status set_steps(int64_t param, int64_t steps);
+
+  // Gradients: how they are scaled, checked and clipped. A scaler may serve several optimizers.
+  Status attach_scaler(std::shared_ptr<Scaler> scaler);  // NULL: none any more
+  const std::shared_ptr<Scaler>& scaler() const { return scaler_; }
+  // A scale and a flag of somebody else, in memory of the device; NULL: none.
+  Status bind_scale(const float* scale, const float* found);
+  // Totals of tensors of the scope in order, as a norm is made of them; behind them rest others.
+  Status tensor_totals(const NormScope& scope, void* stream, std::vector<double>* out);
+  // For the next step alone: its groups' gradients times coef; found: it is skipped.
+  void reserve_clip();
+  void clip_next(int32_t group, double coef, bool found);
 
   Status prepare(void* stream);
   Status step(void* stream);
@@ -162,8 +194,20 @@ class Optimizer {
   Status kept(const Status& status);
   Status lose(const Status& why);
   bool wants_norm() const;
+  bool checks_gradients() const;
+  Status check_gradient_setting(int setting, double value) const;
+  Status check_own_scale(const char* function) const;
+  Status check_master(int64_t param, int32_t dtype, const char* function) const;
+  Status convert_memory(const void* from, Dtype from_dtype, void* to, Dtype to_dtype, int64_t count,
+                        void* stream);
+  void close_gradients();
+  Status check_round() const;
   Status send_row_gradients(void* stream);
+  double loss_scale() const;
+  GradientEntry entry() const;
   Status measure(void* stream);
+  Status measure_norm(const NormScope& scope, void* stream, Report* out);
+  Status skip_step();
   Status send_scalars(void* stream);
   Status begin_new(void* stream);
   Status run_passes(void* stream, bool recorded);
@@ -234,6 +278,13 @@ class Optimizer {
   Attachments schedules_;
   Clocks clocks_;
   StepStats stats_;
+  std::shared_ptr<Scaler> scaler_;
+  int64_t scaler_round_ = 0;  // of the last step
+  const float *foreign_scale_ = nullptr, *foreign_found_ = nullptr;
+  double coef_ = 1;                 // of the norm clip, for the step being taken
+  std::vector<double> group_coef_;  // by group, for the next step; empty: 1
+  bool skip_next_ = false;
+  std::vector<uint8_t> in_scope_;        // by class, of a norm
   bool measured_ = false;                // by the last step
   std::vector<int64_t> first_state_{0};  // of each parameter, and the end
 

@@ -1,5 +1,6 @@
 // Groups, hyperparameters and settings: each call checks all it was given before it changes anything.
 #include "lib/cpu/chunk_runner.h"
+#include "lib/optimizer/norms.h"
 #include "lib/optimizer/optimizer.h"
 
 namespace talus {
@@ -32,6 +33,25 @@ constexpr Hyper kSettings[] = {
      {0, 9007199254740992, 0},
      0,
      "most bytes of state in one file of a checkpoint of several, of at least one tensor; 0: any"},
+    {"grad_scale",
+     TALUS_REAL,
+     1,
+     {0x1p-126, 0x1p126, 0},
+     0,
+     "what the loss was multiplied by: gradients are divided by it; 1 with a scaler"},
+    {"max_grad_norm",
+     TALUS_REAL,
+     0,
+     {0, kInfinity, 0},
+     0,
+     "most norm of all gradients, which are scaled down to it; inf: measure only; 0: off"},
+    {"grad_norm_type", TALUS_REAL, 2, {1, kInfinity, 0}, 0, "of max_grad_norm: 1, 2 or inf"},
+    {"max_grad_value", TALUS_REAL, 0, kNotNegative, 0,
+     "most magnitude of an element of a gradient, before any norm; 0: off"},
+    {"check_finite", TALUS_FLAG, 0, kSwitch, 0,
+     "1: steps whose gradients are not all finite are skipped, as with a scaler or max_grad_norm"},
+    {"error_if_nonfinite", TALUS_FLAG, 0, kSwitch, 0,
+     "1: such a step is an error in place of a skip, but with a scaler"},
 };
 static_assert(std::size(kSettings) == kSettingCount);
 
@@ -124,6 +144,8 @@ Status Optimizer::set_setting(std::string_view name, double value) {
   int i = 0;
   TALUS_TRY(find_setting(name, &i));
   if (!accepts(kSettings[i], value)) return refuse_value(kSettings[i], value, "settings");
+  if (i == kGradNormType) TALUS_TRY(check_norm_type(value, "settings: grad_norm_type"));
+  if (i >= kGradScale && i <= kErrorIfNonfinite) TALUS_TRY(check_gradient_setting(i, value));
   if (i == kThreads) {
     BackendConfig config = config_;
     config.threads = value == 0 ? usable_threads() : int32_t(value);

@@ -12,7 +12,7 @@ namespace talus {
 // A backend rounds each to the compute type once. 256 bytes.
 struct Row {
   double scalar[kMaxScalars];
-  double gradient_sign;  // -1: maximise
+  double gradient_factor;  // last of all; negative: maximise
   double unused;
 };
 
@@ -44,9 +44,28 @@ struct RowFault {
   bool repeats;  // else it is outside of the tensor
 };
 
+// How a gradient enters a step: in the compute type, times factor, then cut to [-limit, limit], where a
+// NaN stays one.
+struct GradientEntry {
+  double factor = 1;               // 1 / loss scale
+  double limit = __builtin_inf();  // infinity: none
+
+  bool is_plain() const { return factor == 1 && limit == __builtin_inf(); }
+};
+
+// What measure adds up: squares, magnitudes or the largest magnitude of gradients as they enter. Where
+// one is not finite before the cut, nor is the total.
+struct Measure {
+  Sum kind = Sum::squares;
+  GradientEntry entry;
+  const uint8_t* classes =
+      nullptr;  // by scalar class, 1: its tensors count; NULL: all that have one
+};
+
 struct Report {
-  double sum_squares;  // of the gradients of all parameters that have one, by the last measure
-  int64_t launches;    // kernels queued since create; the CPU: 0
+  double total;             // of the last measure
+  int64_t first_nonfinite;  // the first tensor whose own total is not finite, -1: none
+  int64_t launches;         // kernels queued since create; the CPU: 0
 };
 
 // What a backend finds on the machine, without making a context. Versions: 1000 * major + 10 * minor,
@@ -70,7 +89,7 @@ struct BackendConfig {
 };
 
 // A plugin of another build is refused by these three.
-inline constexpr uint32_t kBackendAbi = 4;
+inline constexpr uint32_t kBackendAbi = 5;
 
 // Work goes on `stream` in order. Hot functions never allocate; they wait only where so many uploads
 // are queued that none has room, for the oldest. None throws. While `stream` is being captured into a
@@ -113,6 +132,9 @@ struct Backend {
   int32_t (*set_plan)(void* context, const PlanView* plan, void* workspace, void* stream);
   // Waits for what measure queued; stream: as of that step.
   int32_t (*read_report)(void* context, Report* out, void* stream);
+  // The totals of tensors of the last measure, in order, those that counted; waits. *count: of them.
+  // out holds tensor_count.
+  int32_t (*read_totals)(void* context, double* out, int64_t* count, void* stream);
 
   // What measure and run take beside the table's gradients, until the next call; the list's memory is
   // kept as long. A row outside of its tensor: TALUS_E_ARGUMENT with *fault. checked: a device waits
@@ -125,9 +147,11 @@ struct Backend {
   int32_t (*set_column)(void* context, int32_t column, void* stream);
   int32_t (*set_rows)(void* context, const Row* rows, int32_t count, void* stream);
   int32_t (*fill_zero)(void* context, void* data, uint64_t bytes, void* stream);
-  int32_t (*measure)(void* context, void* stream);
+  int32_t (*measure)(void* context, const Measure* what, void* stream);
   int32_t (*begin)(void* context, const BeginRow* rows, int32_t count, void* stream);
-  int32_t (*run)(void* context, int64_t launch, int32_t pass, double gradient_factor, void* stream);
+  // entry: with a limit, or NULL: gradients enter as they are, and the rows' gradient_factor is all.
+  int32_t (*run)(void* context, int64_t launch, int32_t pass, const GradientEntry* entry,
+                 void* stream);
 };
 
 // What a plugin exports, under this name: NULL for a core of another boundary.

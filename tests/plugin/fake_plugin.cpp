@@ -299,6 +299,11 @@ int32_t read_report(void* context, Report* out, void* stream) {
   return status;
 }
 
+int32_t read_totals(void* context, double* out, int64_t* count, void* stream) {
+  ENTER(stream);
+  return cpu().read_totals(x->cpu, out, count, nullptr);
+}
+
 int32_t set_column(void* context, int32_t column, void* stream) {
   ENTER(stream);
   take_column(*x, column);
@@ -317,9 +322,10 @@ int32_t fill_zero(void* context, void* data, uint64_t bytes, void* stream) {
                [=](Context* c) { return cpu().fill_zero(c->cpu, data, bytes, nullptr); });
 }
 
-int32_t measure(void* context, void* stream) {
+int32_t measure(void* context, const Measure* what, void* stream) {
   ENTER(stream);
-  return queue(x, stream, [](Context* c) { return cpu().measure(c->cpu, nullptr); });
+  return queue(x, stream,
+               [kept = *what](Context* c) { return cpu().measure(c->cpu, &kept, nullptr); });
 }
 
 int32_t set_row_gradients(void* context, const RowGradient* list, int32_t count, bool checked,
@@ -336,10 +342,10 @@ int32_t begin(void* context, const BeginRow* rows, int32_t count, void* stream) 
                [=](Context* c) { return cpu().begin(c->cpu, kept.data(), count, nullptr); });
 }
 
-int32_t run(void* context, int64_t launch, int32_t pass, double factor, void* stream) {
+int32_t run(void* context, int64_t launch, int32_t pass, const GradientEntry*, void* stream) {
   ENTER(stream);
   return queue(x, stream,
-               [=](Context* c) { return cpu().run(c->cpu, launch, pass, factor, nullptr); });
+               [=](Context* c) { return cpu().run(c->cpu, launch, pass, nullptr, nullptr); });
 }
 
 Backend make_table() {
@@ -364,6 +370,7 @@ Backend make_table() {
   t.workspace_bytes = workspace_bytes;
   t.set_plan = set_plan;
   t.read_report = read_report;
+  t.read_totals = read_totals;
   t.set_row_gradients = set_row_gradients;
   t.set_column = set_column;
   t.set_rows = set_rows;

@@ -228,7 +228,8 @@ void StepCase::add_roof(SegmentsFn function, const PassBytes& bytes) {
 void StepCase::work() {
   if (subject_.by_rows()) bind_rows();
   if (!subject_.norm) return check(optimizer_->step(nullptr));
-  if (cpu_backend().measure(optimizer_->backend_context(), nullptr) != TALUS_OK)
+  const Measure what{};
+  if (cpu_backend().measure(optimizer_->backend_context(), &what, nullptr) != TALUS_OK)
     throw std::runtime_error("the norm could not be measured");
 }
 

@@ -1,4 +1,4 @@
-#include "lib/checkpoint/convert.h"
+#include "lib/base/convert.h"
 
 #include <cmath>
 #include <cstring>

@@ -1,0 +1,242 @@
+// How gradients enter a step: scaled back, checked, cut, clipped, without ever being written; and the
+// step that is skipped because they are not finite. The order is unscale, check, cut, norm, clip.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "lib/base/float_contract.h"
+#include "lib/base/float_environment.h"
+#include "lib/optimizer/optimizer.h"
+#include "lib/optimizer/norms.h"
+#include "lib/table/norm.h"
+
+namespace talus {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+constexpr double kClipEps = 1e-6;  // PyTorch's clip_grad_norm_
+
+Sum kind_of(double norm_type) {
+  return norm_type == 2 ? Sum::squares : norm_type == 1 ? Sum::magnitudes : Sum::largest;
+}
+
+}  // namespace
+
+Status check_norm_type(double type, const char* what) {
+  if (type == 1 || type == 2 || type == kInfinite) return {};
+  return failure(TALUS_E_RANGE, "%s is %g, expected 1, 2 or infinity", what, type);
+}
+
+double norm_of(double norm_type, double total) { return norm_type == 2 ? std::sqrt(total) : total; }
+
+double clip_coefficient(double max_norm, double norm) {
+  return std::min(1.0, max_norm / (norm + kClipEps));
+}
+
+// ---- what is asked for --------------------------------------------------------------------------
+
+Status Optimizer::check_gradient_setting(int setting, double value) const {
+  if (!on_cpu_ && value != settings()[size_t(setting)].def)
+    return failure(TALUS_E_UNSUPPORTED, "settings: %s is %g, and is taken on the CPU only so far",
+                   settings()[size_t(setting)].name, value);
+  if (setting == kGradScale && value != 1 && (scaler_ || foreign_scale_))
+    return failure(TALUS_E_STATE, "settings: grad_scale is %g beside a scaler, expected 1", value);
+  return {};
+}
+
+Status Optimizer::check_own_scale(const char* function) const {
+  if (!on_cpu_)
+    return failure(TALUS_E_UNSUPPORTED, "%s: optimizers on the CPU only so far", function);
+  if (settings_[kGradScale] == 1) return {};
+  return failure(TALUS_E_STATE, "%s: the setting grad_scale is %g, expected 1 beside a scaler",
+                 function, settings_[kGradScale]);
+}
+
+Status Optimizer::attach_scaler(std::shared_ptr<Scaler> scaler) {
+  if (scaler) {
+    TALUS_TRY(check_own_scale("talus_attach_scaler"));
+    if (foreign_scale_)
+      return failure(
+          TALUS_E_STATE,
+          "talus_attach_scaler: a scale is bound (talus_bind_scale), expected NULL there "
+          "first");
+  }
+  scaler_.swap(scaler);
+  scaler_round_ = 0;
+  return {};
+}
+
+Status Optimizer::bind_scale(const float* scale, const float* found) {
+  if (scale) {
+    TALUS_TRY(check_own_scale("talus_bind_scale"));
+    if (scaler_)
+      return failure(TALUS_E_STATE,
+                     "talus_bind_scale: a scaler is attached, expected talus_attach_scaler with "
+                     "NULL first");
+  }
+  foreign_scale_ = scale;
+  foreign_found_ = found;
+  return {};
+}
+
+bool Optimizer::checks_gradients() const {
+  return scaler_ || (foreign_scale_ && !foreign_found_) || settings_[kMaxGradNorm] > 0 ||
+         settings_[kCheckFinite] != 0;
+}
+
+// The norm of all gradients: somebody asks for it, or a rule does.
+bool Optimizer::wants_norm() const {
+  return settings_[kStats] != 0 || total_wanted_ || checks_gradients();
+}
+
+double Optimizer::loss_scale() const {
+  return scaler_          ? double(scaler_->scale())
+         : foreign_scale_ ? double(*foreign_scale_)
+                          : settings_[kGradScale];
+}
+
+GradientEntry Optimizer::entry() const {
+  const double limit = settings_[kMaxGradValue];
+  return {1 / loss_scale(), limit > 0 ? limit : kInfinite};
+}
+
+// Of the optimizers of a scaler each steps once between two updates.
+Status Optimizer::check_round() const {
+  if (foreign_scale_ && !(*foreign_scale_ > 0 && std::isfinite(*foreign_scale_)))
+    return failure(TALUS_E_RANGE, "talus_step: the bound scale is %g, expected a positive number",
+                   double(*foreign_scale_));
+  if (!scaler_ || scaler_round_ != scaler_->round()) return {};
+  return failure(TALUS_E_STATE,
+                 "talus_step: this optimizer has stepped with its scaler already, expected "
+                 "talus_scaler_update before");
+}
+
+// ---- norms --------------------------------------------------------------------------------------
+
+Status Optimizer::measure_norm(const NormScope& scope, void* stream, Report* out) {
+  Measure what{kind_of(scope.type), entry(), nullptr};
+  if (scope.group != TALUS_ALL) {
+    const std::span<const ScalarClass> classes = model_.classes.classes();
+    in_scope_.resize(classes.size());
+    for (size_t c = 0; c < classes.size(); ++c) in_scope_[c] = classes[c].group == scope.group;
+    what.classes = in_scope_.data();
+  }
+  TALUS_TRY(from_backend(backend_->measure(context_, &what, stream), "measure gradients"));
+  if (!on_cpu_) return {};  // it reports later
+  return from_backend(backend_->read_report(context_, out, stream), "report");
+}
+
+// Before the passes of a step: the norm, what it says of the step, and what rules read of it.
+Status Optimizer::measure(void* stream) {
+  const FloatEnvironment ieee;
+  coef_ = 1;
+  bool found = skip_next_ || (foreign_found_ && *foreign_found_ != 0);
+  stats_.nonfinite_param = -1;
+  const double type = settings_[kGradNormType];
+  const bool is_asked = settings_[kStats] != 0 || checks_gradients();
+  Report report{0, -1, 0};
+  if (is_asked) {
+    TALUS_TRY(measure_norm({TALUS_ALL, type}, stream, &report));
+    stats_.grad_norm = norm_of(type, report.total);
+    if (checks_gradients() && !std::isfinite(report.total)) {
+      found = true;
+      stats_.nonfinite_param = report.first_nonfinite;
+    } else if (settings_[kMaxGradNorm] > 0) {
+      coef_ = clip_coefficient(settings_[kMaxGradNorm], stats_.grad_norm);
+    }
+  }
+  stats_.found = found;
+  if (found || !total_wanted_ || (is_asked && type == 2)) return {};
+  TALUS_TRY(measure_norm({TALUS_ALL, 2}, stream, &report));
+  if (!is_asked) stats_.grad_norm = norm_of(2, report.total);
+  return {};
+}
+
+Status Optimizer::tensor_totals(const NormScope& scope, void* stream, std::vector<double>* out) {
+  bool capturing = false;
+  if (!on_cpu_) TALUS_TRY(ask_device(stream, &capturing));
+  if (capturing || (!on_cpu_ && (scope.group != TALUS_ALL || scope.type != 2)))
+    return failure(TALUS_E_UNSUPPORTED,
+                   "a norm of a group, of another type than 2, or within a capture is taken on the "
+                   "CPU only so far");
+  TALUS_TRY(check_conflicts());
+  TALUS_TRY(check_gradients());
+  TALUS_TRY(ready(StateMemory::Scope::with_gradient, stream));
+  const FloatEnvironment ieee;
+  TALUS_TRY(send_row_gradients(stream));
+  Report report{};
+  TALUS_TRY(measure_norm(scope, stream, &report));
+  const size_t before = out->size();
+  out->resize(before + size_t(model_.params.size()));
+  int64_t count = 0;
+  TALUS_TRY(from_backend(backend_->read_totals(context_, out->data() + before, &count, stream),
+                         "report totals"));
+  out->resize(before + size_t(count));
+  return {};
+}
+
+void Optimizer::clip_next(int32_t group, double coef, bool found) {
+  skip_next_ = skip_next_ || found;
+  for (size_t g = 0; g < group_coef_.size(); ++g)
+    if (group == TALUS_ALL || size_t(group) == g) group_coef_[g] *= coef;
+}
+
+void Optimizer::reserve_clip() { group_coef_.resize(model_.groups.size(), 1); }
+
+Status grad_norm(std::span<Optimizer* const> of, const NormScope& scope, void* stream,
+                 double* norm) {
+  std::vector<double> totals;
+  for (Optimizer* const each : of) TALUS_TRY(each->tensor_totals(scope, stream, &totals));
+  const FloatEnvironment ieee;
+  *norm =
+      norm_of(scope.type, fold_pairs(kind_of(scope.type), totals.data(), int64_t(totals.size())));
+  return {};
+}
+
+Status clip_grad_norm(std::span<Optimizer* const> of, const NormScope& scope, double max_norm,
+                      void* stream, double* norm) {
+  if (!(max_norm > 0))
+    return failure(TALUS_E_RANGE, "max_norm is %g, expected more than 0 (infinity: measure only)",
+                   max_norm);
+  for (Optimizer* const each : of) each->reserve_clip();
+  TALUS_TRY(grad_norm(of, scope, stream, norm));
+  const FloatEnvironment ieee;
+  const bool found = !std::isfinite(*norm);
+  const double coef = found ? 1 : clip_coefficient(max_norm, *norm);
+  for (Optimizer* const each : of) each->clip_next(scope.group, coef, found);
+  return {};
+}
+
+// ---- the end of a step --------------------------------------------------------------------------
+
+// What is over with a step, taken or not.
+void Optimizer::close_gradients() {
+  if (scaler_) {
+    scaler_->note(stats_.found);
+    scaler_round_ = scaler_->round();
+  }
+  std::fill(group_coef_.begin(), group_coef_.end(), 1);
+  skip_next_ = false;
+  stats_.clip_factor = coef_;
+  drop_all_rows();
+}
+
+// Nothing of the optimizer changes but the count of calls.
+Status Optimizer::skip_step() {
+  if (settings_[kErrorIfNonfinite] != 0 && !scaler_) {
+    const int64_t param = stats_.nonfinite_param;
+    stats_.found = false;
+    return Status(
+        TALUS_E_NONFINITE,
+        param < 0 ? std::string("talus_step: gradients are not finite")
+                  : text("talus_step: the gradient of parameter %lld %s is not finite",
+                         static_cast<long long>(param), quoted(model_.params[param].name).c_str()),
+        param);
+  }
+  ++clocks_.called;
+  measured_ = wants_norm();
+  close_gradients();
+  return {};
+}
+
+}  // namespace talus
