@@ -712,8 +712,8 @@ typedef struct talus_io {
  * clocks and notes to `path` (UTF-8), as safetensors with keys "state.<parameter>.<slot>". A path
  * that ends in ".safetensors.index.json" is an index with shards beside it, of the setting
  * "shard_bytes". Shards belong to the index of that name and go with its next save: a copy of the
- * index is no copy of the checkpoint. What was at the path stays whole and in place until the new checkpoint is whole and
- * durable; a failure or a kill leaves the old one. Equal state gives equal bytes (the names of
+ * index is no copy of the checkpoint. What was at the path stays whole and in place until the new
+ * checkpoint is whole and durable; a failure or a kill leaves the old one. Equal state gives equal bytes (the names of
  * shards aside). Waits for the stream. TALUS_E_IO: detail errno, the text names call and path;
  * where it says "renamed", the new file is in place and only its durability is unknown.
  * TALUS_E_CANCELLED; TALUS_E_ARGUMENT: a name that cannot be a key, or more in a header than a load

@@ -284,6 +284,58 @@ class Schedule {
   std::shared_ptr<talus_schedule> handle_;
 };
 
+// A reference to a loss scaler. Copies refer to the same one.
+class Scaler {
+ public:
+  explicit Scaler(Values values = {}, int32_t device_type = TALUS_CPU, int32_t device_id = 0) {
+    talus_scaler* created = nullptr;
+    check(talus_scaler_create(device_type, device_id, &created));
+    handle_ = {created, talus_scaler_destroy};
+    for (const auto& [name, value] : values) set(name, value);
+  }
+
+  talus_scaler* handle() const noexcept { return handle_.get(); }
+  void set(const char* name, double value) { check(talus_scaler_set(handle(), name, value)); }
+  double get(const char* name) const {
+    double value = 0;
+    check(talus_scaler_get(handle(), name, &value));
+    return value;
+  }
+  // What the loss is to be multiplied by.
+  double scale() const {
+    double value = 0;
+    check(talus_scaler_scale(handle(), &value));
+    return value;
+  }
+  void update(void* stream = nullptr) { check(talus_scaler_update(handle(), stream)); }
+
+ private:
+  std::shared_ptr<talus_scaler> handle_;
+};
+
+// What O0, O1 and O2 of apex amp ask of a host without a framework.
+struct Amp {
+  int32_t compute_dtype;  // of matrix products and what goes between them: the host casts
+  int32_t param_dtype;    // of talus_param::dtype; what the model's weights are stored as
+  int32_t grad_dtype;     // that gradients are expected in
+  int32_t master;         // of talus_param::master
+  bool needs_scaler;      // a loss scaler belongs to it
+};
+
+// Level 0, 1 or 2; half: TALUS_F16 or TALUS_BF16, which needs no scaler.
+inline Amp amp(int level, int32_t half = TALUS_BF16) {
+  if (half != TALUS_F16 && half != TALUS_BF16)
+    throw Error(TALUS_E_ARGUMENT,
+                "amp: half is " + std::to_string(half) + ", expected f16 or bf16");
+  switch (level) {
+    case 0: return {TALUS_F32, TALUS_F32, TALUS_F32, TALUS_MASTER_NONE, false};
+    case 1: return {half, TALUS_F32, TALUS_F32, TALUS_MASTER_NONE, half == TALUS_F16};
+    case 2: return {half, half, half, TALUS_MASTER_F32, half == TALUS_F16};
+    default:
+      throw Error(TALUS_E_ARGUMENT, "amp: level is " + std::to_string(level) + ", expected 0 .. 2");
+  }
+}
+
 // What a parameter may have besides its memory; every default is talus_param's.
 struct ParamOptions {
   const char* name = nullptr;       // nullptr: "param.<index>"
@@ -380,6 +432,39 @@ class Optimizer {
   }
   // Reports a metric to plateau schedules.
   void observe(double metric) { check(talus_observe(handle(), metric)); }
+
+  /* gradients: scale, check, clip */
+
+  void attach(const Scaler& scaler) { check(talus_attach_scaler(handle(), scaler.handle())); }
+  void detach_scaler() { check(talus_attach_scaler(handle(), nullptr)); }
+  // Measures the gradients, scaled back and before clipping; group TALUS_ALL: all.
+  double grad_norm(double type = 2, int32_t group = TALUS_ALL, void* stream = nullptr) {
+    double norm = 0;
+    talus_optimizer* const self = handle();
+    check(talus_grad_norm(&self, 1, group, type, &norm, stream));
+    return norm;
+  }
+  // And has the next step clipped to max_norm.
+  double clip_grad_norm(double max_norm, double type = 2, int32_t group = TALUS_ALL,
+                        void* stream = nullptr) {
+    double norm = 0;
+    talus_optimizer* const self = handle();
+    check(talus_clip_grad_norm(&self, 1, group, max_norm, type, &norm, stream));
+    return norm;
+  }
+  // Tells that a 16-bit parameter was written from outside: its master starts again from it.
+  void reload_master(int64_t param, void* stream = nullptr) {
+    check(talus_import_param(handle(), "master", param, nullptr, TALUS_F32, stream));
+  }
+  // Copies a master out, as many elements as the parameter has; or sets it, and the parameter with it.
+  void export_master(int64_t index, std::span<float> to, void* stream = nullptr) {
+    require_count("master", to.size(), element_count(param(index)));
+    check(talus_export_param(handle(), "master", index, to.data(), TALUS_F32, stream));
+  }
+  void import_master(int64_t index, std::span<const float> from, void* stream = nullptr) {
+    require_count("master", from.size(), element_count(param(index)));
+    check(talus_import_param(handle(), "master", index, from.data(), TALUS_F32, stream));
+  }
 
   /* settings */
 
