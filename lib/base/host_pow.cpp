@@ -9,31 +9,6 @@ namespace {
 
 constexpr DoubleDouble kLn2{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
 
-DoubleDouble exact_sum(double a, double b) {
-  const double sum = a + b, from_b = sum - a;
-  return {sum, (a - (sum - from_b)) + (b - from_b)};
-}
-
-// As exact_sum, for |a| >= |b|.
-DoubleDouble joined(double a, double b) {
-  const double sum = a + b;
-  return {sum, b - (sum - a)};
-}
-
-DoubleDouble add(DoubleDouble x, DoubleDouble y) {
-  const DoubleDouble high = exact_sum(x.high, y.high), low = exact_sum(x.low, y.low);
-  const DoubleDouble sum = joined(high.high, high.low + low.high);
-  return joined(sum.high, sum.low + low.low);
-}
-
-DoubleDouble divide(DoubleDouble x, DoubleDouble y) {
-  const double quotient = x.high / y.high;
-  const double rest = std::fma(-quotient, y.high, x.high) + (x.low - quotient * y.low);
-  return joined(quotient, rest / y.high);
-}
-
-DoubleDouble divide(DoubleDouble x, int y) { return divide(x, {double(y), 0}); }
-
 // ln x = k ln 2 + 2 artanh((m - 1) / (m + 1)) for x = m 2^k, m within a factor of sqrt 2 around 1:
 // next to x = 1, too, the error is one part in 2^100 of the logarithm.
 DoubleDouble logarithm(double x) {

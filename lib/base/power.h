@@ -1,24 +1,11 @@
 // Powers and bias corrections of the host scalars, to the last bit on every machine: double-double
 // arithmetic, no pow of a C library.
 #pragma once
-#include <cmath>
 #include <cstdint>
 
-#include "lib/base/float_contract.h"
+#include "lib/base/double_double.h"
 
 namespace talus {
-
-// high + low, |low| at most half an ulp of high.
-struct DoubleDouble {
-  double high, low;
-};
-
-inline DoubleDouble multiply(DoubleDouble x, DoubleDouble y) {
-  const double product = x.high * y.high;
-  const double rest = std::fma(x.high, y.high, -product) + (x.high * y.low + x.low * y.high);
-  const double high = product + rest;
-  return {high, rest - (high - product)};
-}
 
 // base^n by binary powering, n >= 0.
 inline DoubleDouble power(double base, int64_t n) {
