@@ -19,7 +19,7 @@ constexpr std::string_view kFormat = "format", kVersion = "talus.version",
                            kParams = "talus.params", kGroups = "talus.groups",
                            kSettings = "talus.settings", kCounts = "talus.counts",
                            kPieces = "talus.pieces", kSchedules = "talus.schedules",
-                           kNote = "user.";
+                           kScaler = "talus.scaler", kNote = "user.";
 
 // The members of talus.counts.
 struct CountMember {
@@ -128,7 +128,8 @@ class Reader {
     TALUS_TRY(read_required(&out->required));
     TALUS_TRY(read_groups(&out->groups));
     TALUS_TRY(read_params(out->groups.size(), &out->params));
-    TALUS_TRY(check_settings());
+    TALUS_TRY(read_settings(&out->settings));
+    TALUS_TRY(read_scaler(*out, &out->scaler));
     TALUS_TRY(read_counts(&out->counts));
     TALUS_TRY(read_schedules(*out, &out->schedules));
     if (const std::string* writer = find(kWriter)) out->writer = *writer;
@@ -208,11 +209,23 @@ class Reader {
     return {};
   }
 
-  Status check_settings() const {
+  Status read_settings(NamedValues* out) const {
     if (!find(kSettings)) return {};
     Json settings;
     TALUS_TRY(parse(kSettings, &settings));
-    return check_members(settings, Place(file_, kSettings), {});
+    return take_values(settings, Place(file_, kSettings), out);
+  }
+
+  static bool needs(const Manifest& so_far, const char* feature) {
+    const std::vector<std::string>& all = so_far.required;
+    return std::find(all.begin(), all.end(), feature) != all.end();
+  }
+
+  Status read_scaler(const Manifest& so_far, std::optional<ScalerRecord>* out) const {
+    if (!needs(so_far, kScalerFeature) && !find(kScaler)) return {};
+    Json json;
+    TALUS_TRY(parse(kScaler, &json));
+    return take_scaler(json, Place(file_, kScaler), &out->emplace());
   }
 
   Status read_counts(Counts* out) const {
@@ -230,10 +243,7 @@ class Reader {
   }
 
   Status read_schedules(const Manifest& so_far, SchedulesRecord* out) const {
-    const auto& required = so_far.required;
-    const bool wanted =
-        std::find(required.begin(), required.end(), kSchedulesFeature) != required.end();
-    if (!wanted && !find(kSchedules)) return {};
+    if (!needs(so_far, kSchedulesFeature) && !find(kSchedules)) return {};
     Json json;
     TALUS_TRY(parse(kSchedules, &json));
     return take_schedules(json, Place(file_, kSchedules), so_far.groups.size(), out);
@@ -291,7 +301,8 @@ Strings write_manifest(const Manifest& from) {
   put(kWriter, from.writer);
   put(kParams, write_json(params_json(from.params)));
   put(kGroups, write_json(groups_json(from.groups)));
-  put(kSettings, "{}");
+  put(kSettings, write_json(values_json(from.settings)));
+  if (from.scaler) put(kScaler, write_json(scaler_json(*from.scaler)));
   put(kCounts, write_json(counts_json(from.counts)));
   if (!from.schedules.empty()) put(kSchedules, write_json(schedules_json(from.schedules)));
   return out;

@@ -9,6 +9,7 @@
 #include "lib/checkpoint/manifest.h"
 #include "lib/checkpoint/progress.h"
 #include "lib/checkpoint/schedules.h"
+#include "lib/checkpoint/settings.h"
 #include "lib/checkpoint/state_tensors.h"
 #include "lib/checkpoint/transfer.h"
 
@@ -63,6 +64,9 @@ Status describe(const Optimizer& from, Manifest* to) {
   const Clocks& clocks = from.clocks();
   out.counts = {clocks.applied, clocks.called, clocks.called - clocks.applied, clocks.manual};
   out.notes = from.notes();
+  TALUS_TRY(record_settings(from, &out));
+  if (!out.settings.empty()) out.required.push_back(kSettingsFeature);
+  if (out.scaler) out.required.push_back(kScalerFeature);
   TALUS_TRY(record_schedules(from, &out.schedules));
   if (!out.schedules.empty()) out.required.push_back(kSchedulesFeature);
   return {};

@@ -3,6 +3,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -68,6 +69,12 @@ struct Restored {
     bool master_given;  // before its first step
   };
   std::vector<Steps> steps;
+  std::vector<double> settings;  // empty: they stay
+  struct ScalerValues {
+    double params[kScalerParamCount];
+    ScalerState state;
+  };
+  std::optional<ScalerValues> scaler;  // none: it stays
   Clocks clocks;
   bool keeps_schedules = false;
   Attachments schedules;
@@ -95,6 +102,8 @@ class Optimizer {
   Status value_now(int32_t group, std::string_view name, double* value) const;
   Status set_setting(std::string_view name, double value);
   Status get_setting(std::string_view name, double* value) const;
+  double setting(int i) const { return settings_[i]; }
+  Status check_setting(int i, double value) const;
 
   // Schedules; group is valid or TALUS_ALL, clock valid. NULL: none any more.
   Status attach(int32_t group, std::string_view hyper, const SchedulePtr& schedule, int32_t clock);

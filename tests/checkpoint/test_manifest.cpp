@@ -172,7 +172,7 @@ TEST_CASE("manifest: unknown members inside of its JSON are a fault") {
   CHECK(refused(group(R"("mode")", R"("later":0,"mode")"), kFormat,
                 {"talus.groups[0]", "unknown member \"later\""}));
   CHECK(refused(with("talus.settings", R"({"seed":"1"})"), kFormat,
-                {"talus.settings", "unknown member \"seed\""}));
+                {"talus.settings \"seed\"", "no number"}));
   CHECK(refused(with("talus.counts", R"({"applied":"0","called":"0","skipped":"0","clock":"0",)"
                                      R"("later":"0"})"),
                 kFormat, {"talus.counts", "unknown member \"later\""}));
