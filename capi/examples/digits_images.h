@@ -1,4 +1,4 @@
-/* The images that train_digits learns from: a file of them, and its thirds. */
+/* The images that the examples learn from: a file of them, and its thirds. */
 #ifndef TALUS_EXAMPLES_DIGITS_IMAGES_H
 #define TALUS_EXAMPLES_DIGITS_IMAGES_H
 #include <stdint.h>
@@ -35,7 +35,7 @@ static Images load_images(const char *path) {
     if (images.count == kMaxImages) fail("too many images", path);
     images.image[images.count].number = images.count;
     if (!parse_image(line, &images.image[images.count++])) {
-      fprintf(stderr, "train_digits: line %d: ", images.count);
+      fprintf(stderr, TALUS_DIGITS_PROGRAM ": line %d: ", images.count);
       fail("expected 64 pixels of 0 to 16 and a digit", path);
     }
   }
@@ -51,7 +51,7 @@ static Images third(Images all, int which) {
 }
 
 /* Tells sets of images apart: FNV-1a of pixels and digits. */
-static uint64_t hash_of(Images images) {
+static inline uint64_t hash_of(Images images) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (int i = 0; i < images.count; ++i) {
     for (int p = 0; p < kPixels; ++p)
