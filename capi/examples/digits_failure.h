@@ -27,7 +27,7 @@ static void fail(const char *what, const char *where) {
   exit(1);
 }
 
-static void misuse(const char *what, const char *got) {
+static inline void misuse(const char *what, const char *got) {
   fprintf(stderr, TALUS_DIGITS_PROGRAM ": %s '%s'; see " TALUS_DIGITS_PROGRAM " --help\n", what,
           got);
   exit(2);

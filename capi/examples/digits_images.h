@@ -8,7 +8,13 @@
 #include "digits_failure.h"
 #include "perceptron.h"
 
+#ifndef TALUS_DIGITS_CSV
+#define TALUS_DIGITS_CSV "digits.csv"
+#endif
+
 enum { kMaxImages = 10000 };
+
+static const uint64_t kSplitSeed = 1797;
 
 /* Reads "p,p,...,p,digit": 64 pixels of 0 .. 16. Returns 0 where the line is anything else. */
 static int parse_image(const char *line, Image *image) {
@@ -45,9 +51,22 @@ static Images load_images(const char *path) {
   return images;
 }
 
+/* Training, validation and test are a third each, of an order that no seed of a run changes. */
+static void shuffle_by_split(Images all) {
+  uint64_t random = kSplitSeed;
+  shuffle(all, &random);
+}
+
 static Images third(Images all, int which) {
   Images part = {all.image + which * (all.count / 3), all.count / 3};
   return part;
+}
+
+/* The images from first on, at most so many. */
+static Images batch_at(Images images, int first, long long most) {
+  Images batch = {images.image + first, images.count - first};
+  if (batch.count > most) batch.count = (int)most;
+  return batch;
 }
 
 /* Tells sets of images apart: FNV-1a of pixels and digits. */

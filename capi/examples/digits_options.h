@@ -10,12 +10,9 @@
 #include <talus.h>
 
 #include "digits_failure.h"
+#include "digits_images.h"
 #include "digits_schedule.h"
 #include "half.h"
-
-#ifndef TALUS_DIGITS_CSV
-#define TALUS_DIGITS_CSV "digits.csv"
-#endif
 
 enum { kMaxSets = 32 };
 

@@ -31,7 +31,6 @@
 #include "digits_tensor.h"
 #include "perceptron.h"
 
-static const uint64_t kSplitSeed = 1797;
 static const float kNoise = 0.3f; /* standard deviation, added to pixels in training */
 
 /* What suits this task better than the library's defaults, by the algorithm's own name. */
@@ -234,8 +233,7 @@ static int is_stopped(const Run *run) {
 static void train_epoch(Run *run) {
   Images images = run->training;
   while (run->at.image < images.count && !is_stopped(run)) {
-    Images batch = {images.image + run->at.image, images.count - run->at.image};
-    if (batch.count > run->options.batch) batch.count = (int)run->options.batch;
+    Images batch = batch_at(images, run->at.image, run->options.batch);
     double loss = compute_gradients(&run->net, batch, kNoise, &run->at.random);
     run->at.loss += loss * batch.count / images.count;
     store_gradients(&run->net, &run->storage);
@@ -316,11 +314,10 @@ static void report(const Run *run) {
 
 int main(int argc, char **argv) {
   static Run run;
-  uint64_t split = kSplitSeed;
   run.options = parse_options(argc, argv);
   run.at.random = (uint64_t)run.options.seed;
   Images all = load_images(run.options.data);
-  shuffle(all, &split);
+  shuffle_by_split(all);
   run.training = third(all, 0), run.validation = third(all, 1), run.test = third(all, 2);
   init_network(&run.net, &run.at.random);
   run.storage = create_storage(run.options.dtype, &run.net);
