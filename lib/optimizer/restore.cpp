@@ -68,6 +68,8 @@ void Optimizer::restore(Restored& from) noexcept {
   clocks_ = from.clocks;
   if (!from.keeps_schedules) {
     std::swap(schedules_, from.schedules);
+    for (Attachment& a : schedules_.items)
+      if (Schedule* const plateau = a.schedule->plateau()) plateau->set_owner(this);
     for (Group& group : model_.groups) group.end_now();
   }
   measured_ = false;
