@@ -154,7 +154,8 @@ class Optimizer {
   Status check_step() const;
   Status check_conflicts();
   Status check_gradients() const;
-  Status evaluate_schedules();
+  Status evaluate_schedules() { return schedules_.items.empty() ? Status() : evaluate_attached(); }
+  Status evaluate_attached();
   void fit_classes();
   Status ready(StateMemory::Scope scope, void* stream);
   Status build_plan(void* stream);
