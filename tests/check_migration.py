@@ -1,8 +1,8 @@
 """README's table of rules and capi/COMING_FROM_TORCH.md against the library: what they name is there,
 and no algorithm, alias, schedule or parameter of it is missing; the page's C is what was compiled.
 
-    check_migration.py ROOT TALUS EXAMPLES            source, the command, the page's compiled examples
-    check_migration.py ROOT TALUS EXAMPLES --write    puts the library's table into README.md
+    check_migration.py ROOT TALUS            ROOT of the source, TALUS the command
+    check_migration.py ROOT TALUS --write    puts the library's table into README.md
 """
 import json
 import pathlib
@@ -15,7 +15,7 @@ EXAMPLES = "tests/migration_examples.c"
 README_HEAD = "| rule | what it is | bytes of state |"
 ABSENT = ("none", "not needed", "not there")  # what may stand in place of a name
 
-root, talus, examples = pathlib.Path(sys.argv[1]), *sys.argv[2:4]
+root, talus = pathlib.Path(sys.argv[1]), sys.argv[2]
 problems = []
 
 
@@ -135,8 +135,9 @@ def check_methods(sections):
 
 def schedule_parameters():
     """Names of parameters by kind, milestones among them."""
-    lines = subprocess.run([examples, "schedules"], check=True, capture_output=True, text=True).stdout
-    return {kind: set(names) for kind, *names in (line.split() for line in lines.splitlines())}
+    kinds = [read_json(f"schedule/{kind['name']}") for kind in read_json("schedules")]
+    return {kind["name"]: {parameter["name"] for parameter in kind["parameters"]} |
+            ({"milestones"} if kind["milestones"] else set()) for kind in kinds}
 
 
 def check_examples(page):
@@ -170,7 +171,7 @@ def check_page(entries):
 
 
 listed = read_json()
-check_readme(listed, sys.argv[4:] == ["--write"])
+check_readme(listed, sys.argv[3:] == ["--write"])
 check_page(listed)
 for problem in problems:
     print(problem)

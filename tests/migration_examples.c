@@ -1,8 +1,5 @@
-/* The examples of capi/COMING_FROM_TORCH.md: tests/check_migration.py compares its C blocks with what
- * stands between the marks here, word for word.
- *
- *     migration_examples              checks that they do what the page says
- *     migration_examples schedules    lists kinds and names of parameters, for that test
+/* The examples of capi/COMING_FROM_TORCH.md, and whether they do what the page says. What stands between
+ * the marks is its C blocks; tests/check_migration.py compares them word for word.
  */
 #include <math.h>
 #include <stdio.h>
@@ -173,7 +170,7 @@ static void attach_exponential_by_steps(talus_optimizer *opt) {
   talus_schedule_destroy(schedule);
 }
 
-static void check_examples(void) {
+int main(void) {
   const struct {
     const char *name;
     void (*attach)(talus_optimizer *);
@@ -194,37 +191,5 @@ static void check_examples(void) {
   train(attach_exponential_by_steps, train_by_steps);
   for (size_t i = 0; i < sizeof kExponential / sizeof *kExponential; ++i)
     expect_lr("by steps", kExponential[i].first, kExponential[i].lr);
-}
-
-static void list_schedules(void) {
-  for (int32_t k = 0; k < talus_name_count("schedules"); ++k) {
-    char owner[128];
-    talus_schedule *schedule;
-    int64_t milestones;
-    const char *kind = talus_name_at("schedules", k);
-    snprintf(owner, sizeof owner, "schedule/%s", kind);
-    printf("%s", kind);
-    for (int32_t i = 0; i < talus_hyper_count(owner); ++i) {
-      talus_hyper hyper;
-      memset(&hyper, 0, sizeof hyper);
-      hyper.struct_size = sizeof hyper;
-      CHECK(talus_hyper_info(owner, i, &hyper));
-      printf(" %s", hyper.name);
-    }
-    CHECK(talus_schedule_create(kind, &schedule));
-    if (talus_schedule_get_list(schedule, "milestones", NULL, 0, &milestones) == TALUS_OK)
-      printf(" milestones");
-    printf("\n");
-    talus_schedule_destroy(schedule);
-  }
-}
-
-int main(int argc, char **argv) {
-  if (argc == 2 && strcmp(argv[1], "schedules") == 0)
-    list_schedules();
-  else if (argc == 1)
-    check_examples();
-  else
-    stop(argv[0], "takes nothing, or schedules");
   return 0;
 }

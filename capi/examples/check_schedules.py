@@ -31,7 +31,9 @@ BAD_TEXTS = [
     (19, "a number", "lr step step_size="), (19, "a number", "lr step step_size= 3"),
     (19, "a number", "lr step step_size=3x"), (18, "= and a value", "lr step step_size"),
     (10, "NAME=NUMBER", "lr linear; step"), (17, "called", "lr linear clock=never"),
-    (25, "integers", "lr multistep milestones="), (27, "integers", "lr multistep milestones=1,,2"),
+    (22, "a number", "lr linear end_factor=1e999"),
+    (25, "integers", "lr multistep milestones=,1"), (27, "integers", "lr multistep milestones=1,"),
+    (27, "integers", "lr multistep milestones=1,,2"),
     (25, "integers", "lr multistep milestones=1.5"), (19, "closing", "lr chained (linear"),
     (20, "the end", "lr chained (linear))"), (26, "the clock", "lr chained (linear clock=manual)"),
     (10, "the end", "lr linear)"), (13, "a kind", "lr chained ()"),
@@ -95,6 +97,11 @@ class Short(Program):
                             "gamma=0.5) (constant total_iters=0))")
         expected = [0.5, 0.75, 1, 0.25, 0.25] + [1] * 30 + [0.5] * 3
         self.assertEqual(lrs, [1e-3 * factor for factor in expected])
+
+    def test_a_list_of_milestones_may_be_empty(self):
+        plain = self.trace("--epochs", "1", "--schedule", "lr constant total_iters=0")
+        self.assertEqual(plain, self.trace("--epochs", "1", "--schedule",
+                                           "lr multistep milestones= gamma=0.5"))
 
     def test_a_plateau_is_told_of_each_epoch(self):
         lrs, _ = self.trace("--epochs", "4", "--set", "lr=1e-3", "--schedule",

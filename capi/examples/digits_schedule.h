@@ -11,6 +11,7 @@
 #define TALUS_EXAMPLES_DIGITS_SCHEDULE_H
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,26 +71,35 @@ static void read_word(ScheduleReader *reader, char word[kMaxWord], const char *e
 
 static double read_number(ScheduleReader *reader) {
   char *end;
+  errno = 0;
   double value = strtod(reader->at, &end);
-  if (isspace((unsigned char)*reader->at) || end == reader->at || !is_end(*end))
+  int is_too_large = errno == ERANGE && fabs(value) > 1; /* a denormal one is a number */
+  if (isspace((unsigned char)*reader->at) || end == reader->at || !is_end(*end) || is_too_large)
     refuse_text(reader, "a number");
+  reader->at = end;
+  return value;
+}
+
+static int64_t read_milestone(ScheduleReader *reader) {
+  char *end;
+  errno = 0;
+  long long value = strtoll(reader->at, &end, 10);
+  int is_whole = end != reader->at && (*end == ',' || is_end(*end));
+  if (isspace((unsigned char)*reader->at) || errno != 0 || !is_whole)
+    refuse_text(reader, "integers with commas between them");
   reader->at = end;
   return value;
 }
 
 static void read_milestones(ScheduleReader *reader, talus_schedule *schedule) {
   int64_t milestones[kMaxMilestones], count = 0;
-  do {
-    char *end;
-    reader->at += count > 0; /* the comma */
+  int is_done = is_end(*reader->at); /* an empty list */
+  while (!is_done) {
     if (count == kMaxMilestones) refuse_text(reader, "no more than 64 milestones");
-    errno = 0;
-    milestones[count++] = strtoll(reader->at, &end, 10);
-    if (isspace((unsigned char)*reader->at) || end == reader->at || errno != 0 ||
-        (*end != ',' && !is_end(*end)))
-      refuse_text(reader, "integers with commas between them");
-    reader->at = end;
-  } while (*reader->at == ',');
+    milestones[count++] = read_milestone(reader);
+    is_done = *reader->at != ',';
+    if (!is_done) ++reader->at;
+  }
   check_schedule(reader, talus_schedule_set_list(schedule, "milestones", milestones, count));
 }
 
