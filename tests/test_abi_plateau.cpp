@@ -64,6 +64,8 @@ TEST_CASE("abi: the step uses the plateau's value, whatever its clock") {
 TEST_CASE("abi: setting the hyperparameter sets the plateau's value, and not what it remembers") {
   const Handle opt("sgd");
   must(talus_set(opt, 0, "lr", 1));
+  int32_t group = -1;
+  must(talus_add_group(opt, nullptr, &group));
   const Schedule s("plateau", {{"patience", 1}, {"factor", 0.5}});
   attach(opt, "lr", s);
   must(talus_observe(opt, 1));
@@ -74,6 +76,9 @@ TEST_CASE("abi: setting the hyperparameter sets the plateau's value, and not wha
   CHECK(value_now(opt, "lr") == 1.5);
   must(talus_set(opt, 0, "momentum", 0.5));  // another one does not
   CHECK(value_now(opt, "lr") == 1.5);
+  must(talus_set(opt, group, "lr", 8));  // nor another group's
+  CHECK(value_now(opt, "lr") == 1.5);
+  CHECK(value_now(opt, "lr", group) == 8);
 }
 
 TEST_CASE("abi: parameters of a plateau act on the next report, and another mode begins afresh") {

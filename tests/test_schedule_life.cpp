@@ -75,6 +75,15 @@ TEST_CASE("abi: a function that is refused stays the caller's") {
   CHECK(refused_user == 0);
 }
 
+TEST_CASE("abi: a new function of a product multiplies from the beginning") {
+  Schedule s("multiplicative");
+  s.function(half);
+  CHECK(s.value(1, 3) == 0.125);
+  s.function([](void*, int64_t) { return 0.25; });
+  CHECK(s.value(1, 3) == 0.015625);
+  CHECK(s.value(1, 2) == 0.0625);
+}
+
 TEST_CASE("abi: what a schedule is attached to keeps it, each on its own") {
   int gone = 0;
   Model model, other_model;
