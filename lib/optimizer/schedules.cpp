@@ -185,8 +185,20 @@ Status Optimizer::evaluate_attached() {
   for (const Attachment& a : schedules_.items)
     model_.groups[size_t(a.group)].set_now(a.hyper, a.now);
   for (size_t g = 0; g < model_.groups.size(); ++g)
-    if (model_.groups[g].has_now()) TALUS_TRY(model_.groups[g].check_now(int32_t(g)));
-  return check_gradients();
+    if (model_.groups[g].has_now())
+      if (const Status fits = model_.groups[g].check_now(int32_t(g)); !fits.ok())
+        return name_schedules(fits, int32_t(g));
+  return check_gradients(true);
+}
+
+// A failure of a group's values together, with those that schedules gave.
+Status Optimizer::name_schedules(const Status& status, int32_t group) const {
+  std::string scheduled;
+  for (const Attachment& a : schedules_.items)
+    if (a.group == group)
+      scheduled += text("; %s = %g is of schedule \"%s\" at t = %lld", hyper_of(model_, a).name,
+                        a.now, a.schedule->kind().name, Int(clocks_.at(a.clock)));
+  return Status(status.code(), status.text() + scheduled, status.detail());
 }
 
 Status Optimizer::value_now(int32_t group, std::string_view name, double* value) const {

@@ -32,7 +32,26 @@ Schedule::Schedule(const ScheduleKind& kind) : kind_(kind) {
   plateau_ = fresh_plateau(params());
 }
 
-Schedule::~Schedule() = default;
+// Pieces of pieces go one after the other, not inside each other: nothing limits how deep they lie
+// before somebody asks for a value.
+Schedule::~Schedule() {
+  SchedulePtr gone;
+  const auto take = [&](std::vector<SchedulePtr>& pieces) {
+    for (SchedulePtr& piece : pieces) {
+      if (piece.use_count() == 1) {
+        piece->next_gone_ = std::move(gone);
+        gone = std::move(piece);
+      }
+      piece.reset();
+    }
+  };
+  take(pieces_);
+  while (gone) {
+    const SchedulePtr last = std::move(gone);
+    gone = std::move(last->next_gone_);
+    take(last->pieces_);
+  }
+}
 
 // Going on multiplies on; going back starts again. What is not finite is not gone on from.
 double Schedule::product(int64_t t) const {
@@ -126,7 +145,7 @@ Status Schedule::add(const SchedulePtr& piece) {
   if (in_use())
     return failure(TALUS_E_STATE, "%s is in use, expected its pieces before it is attached",
                    where().c_str());
-  int64_t room = kMostPieces;
+  int64_t room = kMostPieces + 1;  // itself is none
   if (!fits(kMostLevels, &room) || !piece->fits(kMostLevels - 1, &room)) return too_large();
   if (piece->contains(this))
     return failure(TALUS_E_ARGUMENT, "%s: a piece \"%s\" that it is itself a piece of",
@@ -157,7 +176,7 @@ Status Schedule::too_large() const {
 Status Schedule::check() const {
   TALUS_TRY(check_own());
   if (!kind_.has_pieces) return {};
-  int64_t room = kMostPieces;
+  int64_t room = kMostPieces + 1;
   if (!fits(kMostLevels, &room)) return too_large();  // pieces may have grown since they were added
   for (const SchedulePtr& piece : pieces_) TALUS_TRY(piece->check());
   return check_pieces();

@@ -112,6 +112,7 @@ class Schedule {
   std::array<double, kMaxScheduleParams> params_{};
   std::vector<int64_t> milestones_;
   std::vector<SchedulePtr> pieces_;
+  SchedulePtr next_gone_;  // of a list, while they are destroyed
   ScheduleFunction function_;
   PlateauState plateau_{};
   mutable RunningProduct product_;
