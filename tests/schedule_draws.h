@@ -1,6 +1,9 @@
 // Schedules with random parameters, and times around all that happens in them. No Catch2, no library
 // here.
 #pragma once
+#include <algorithm>
+#include <limits>
+
 #include "tests/cases.h"
 #include "tests/schedule_spec.h"
 

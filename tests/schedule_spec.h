@@ -1,6 +1,7 @@
 // A schedule as data: what golden files, random draws and the reference have of it. No library here.
 #pragma once
 #include <cstdint>
+#include <cstdio>
 #include <limits>
 #include <map>
 #include <stdexcept>
