@@ -20,6 +20,7 @@ class Schedule {
     if (!spec.milestones.empty()) milestones(spec.milestones);
     if (!spec.function.empty()) function(schedule_functions().at(spec.function));
   }
+  explicit Schedule(talus_schedule* reference) : handle_(reference) {}  // takes it over
   ~Schedule() { talus_schedule_destroy(handle_); }
   Schedule(Schedule&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Schedule& operator=(Schedule&& other) noexcept {
@@ -63,6 +64,12 @@ inline double value_now(const talus_optimizer* opt, const char* hyper, int32_t g
   double value = 0;
   must(talus_value_now(opt, group, hyper, &value));
   return value;
+}
+// What is attached there; NULL: nothing.
+inline Schedule attached(const talus_optimizer* opt, const char* hyper, int32_t group = 0) {
+  talus_schedule* reference = nullptr;
+  must(talus_get_schedule(opt, group, hyper, &reference, nullptr));
+  return Schedule(reference);
 }
 inline int64_t clock_of(const talus_optimizer* opt, int32_t clock) {
   int64_t t = -1;

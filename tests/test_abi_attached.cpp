@@ -371,15 +371,73 @@ TEST_CASE("abi: gradients of rows go by the value of their own step") {
   CHECK(steps(opt, 0) == 4);
 }
 
-TEST_CASE("abi: a schedule that has become unusable fails the step until it is mended") {
+TEST_CASE("abi: a piece that is in use cannot be made to throw away what stands before it") {
   Host host;
-  Schedule chain("chained"), inner("one_cycle", {{"total_steps", 9}});
-  chain.add(Schedule("constant"));
-  chain.add(inner);
+  Schedule chain("chained"), inner("one_cycle", {{"total_steps", 9}}), first = constant(0.5);
+  Schedule nested("sequential");
+  nested.add(inner);
+  chain.add(first);
+  chain.add(nested);
   REQUIRE(host.attach_to("lr", chain) == TALUS_OK);
+  for (const char* name : {"max_value", "initial_value"})
+    refused(host.opt, TALUS_E_RANGE, {"one_cycle", "before it in a chain", name},
+            [&] { return talus_schedule_set(inner, name, 1); });
   host.step();
-  inner.set("max_value", 1);  // would throw away what stands before it
-  step_refused(host, TALUS_E_STATE, {"group 0 \"sgd\"", "lr", "\"chained\"", "one_cycle", "first"});
+  // Where it stands first, or on its own, there is nothing to throw away.
   attach(host.opt, "lr", nullptr);
+  REQUIRE(host.attach_to("lr", nested) == TALUS_OK);
+  inner.set("max_value", 1);
   host.step();
+}
+
+TEST_CASE("abi: a function that is given back may use the optimizer that lets it go") {
+  struct Back {
+    Host* host;
+    bool called = false;
+  };
+  Host host;
+  Back back{&host};
+  for (const int32_t g : {0, 1}) {
+    Schedule s("lambda");
+    must(talus_schedule_set_function(
+        s, [](void*, int64_t) { return 0.5; }, &back,
+        [](void* user) {
+          Back& b = *static_cast<Back*>(user);
+          b.called = true;
+          const Schedule other = constant(0.25);
+          for (const char* hyper : {"momentum", "weight_decay", "dampening"})
+            if (talus_attach_schedule(b.host->opt, TALUS_ALL, hyper, other, TALUS_CLOCK_CALLED) !=
+                TALUS_OK)
+              b.called = b.called && talus_attach_schedule(b.host->opt, TALUS_ALL, hyper, nullptr,
+                                                           TALUS_CLOCK_CALLED) == TALUS_OK;
+        }));
+    REQUIRE(host.attach_to("lr", s, g) == TALUS_OK);
+  }
+  attach(host.opt, "lr", nullptr);
+  CHECK(back.called);
+  host.step();
+}
+
+TEST_CASE("abi: each of a few clocks multiplies on from where it was") {
+  Host host;
+  int calls = 0;
+  Schedule product("multiplicative");
+  product.function(
+      [](void* user, int64_t t) {
+        ++*static_cast<int*>(user);
+        return t % 2 != 0 ? 0.5 : 2.0;
+      },
+      &calls);
+  host.set("momentum", 0.5);
+  REQUIRE(host.attach_to("lr", product) == TALUS_OK);
+  REQUIRE(host.attach_to("momentum", product, 0, TALUS_CLOCK_MANUAL) == TALUS_OK);
+  must(talus_set_clock(host.opt, 3));
+  for (int step = 0; step < 100; ++step) host.step();
+  CHECK(calls == 99 + 3);
+  CHECK(product.value(1, 0) == 1);  // asked for a plan in between
+  CHECK(product.value(1, 1) == 0.5);
+  calls = 0;
+  host.step();
+  CHECK(calls == 1);
+  CHECK(value_now(host.opt, "momentum") == 0.25);
 }

@@ -1,6 +1,6 @@
 /* Fine-tunes a digit classifier with talus, in C99: learns digits 0 to 4, then all ten from there.
  *
- *     finetune [CHECKPOINT]    keeps there what it learned first; else in a file that goes at the end
+ *     finetune [CHECKPOINT]    keeps what it learned first there (finetune.safetensors)
  *
  * The hidden layer is the base, the output layer the head; each is a group with a learning rate of its
  * own. Read freeze and unfreeze for rates that fall by epoch, decay_apart for functions of the host's
@@ -328,7 +328,6 @@ int main(int argc, char **argv) {
     talus_destroy(model.opt);
   }
   talus_destroy(pretrained.opt);
-  if (argc == 1) remove(path);
   free(all.image);
   if (fflush(stdout) != 0) fail("cannot be written", "standard output");
   return 0;

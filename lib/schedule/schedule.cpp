@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "lib/base/float_contract.h"
 
@@ -53,13 +52,32 @@ Schedule::~Schedule() {
   }
 }
 
-// Going on multiplies on; going back starts again. What is not finite is not gone on from.
-double Schedule::product(int64_t t) const {
-  if (t < product_.t) product_ = {};
-  RunningProduct p = product_;
+double RunningProducts::at(int64_t t, const ScheduleFunction& factor) {
+  if (t == 0) return 1;
+  const auto place = [&](const RunningProduct& p) { return p.t <= t ? p.t : -1; };
+  auto nearest = std::max_element(
+      products_.begin(), products_.end(),
+      [&](const RunningProduct& a, const RunningProduct& b) { return place(a) < place(b); });
+  RunningProduct p = place(*nearest) > 0 ? *nearest : RunningProduct();
+  if (p.t == 0) nearest = products_.end() - 1;  // the one that was longest not used
   while (p.t < t) p = {p.t + 1, p.product * factor(p.t + 1)};
-  if (std::isfinite(p.product)) product_ = p;
+  if (!std::isfinite(p.product)) return p.product;
+  std::rotate(products_.begin(), nearest, nearest + 1);
+  products_.front() = p;
   return p.product;
+}
+
+RunningProduct RunningProducts::furthest() const {
+  return *std::max_element(
+      products_.begin(), products_.end(),
+      [](const RunningProduct& a, const RunningProduct& b) { return a.t < b.t; });
+}
+
+void Schedule::take_products(const Schedule& old) {
+  if (&kind_ != &old.kind_ || pieces_.size() != old.pieces_.size()) return;
+  const bool is_lost = kind_.needs == Needs::function && !old.function_;
+  if (is_lost && running_product().t == 0) products_ = old.products_;
+  for (size_t i = 0; i < pieces_.size(); ++i) pieces_[i]->take_products(*old.pieces_[i]);
 }
 
 // ---- parameters and parts -----------------------------------------------------------------------
@@ -71,7 +89,9 @@ Status Schedule::set(std::string_view name, double value) {
     if (!accepts(param, value)) return refuse_value(param, value, where().c_str());
     const double before = params_[i];
     params_[i] = value;
-    const char* const conflict = in_use() && kind_.conflict ? kind_.conflict(*this) : nullptr;
+    const char* conflict = in_use() && kind_.conflict ? kind_.conflict(*this) : nullptr;
+    if (behind_ != 0 && ignores_base())
+      conflict = "it would ignore the value of the pieces before it in a chain";
     if (conflict) {
       params_[i] = before;
       return failure(TALUS_E_RANGE, "%s: %s; got %s = %g", where().c_str(), conflict, param.name,
@@ -132,7 +152,7 @@ Status Schedule::set_function(talus_schedule_function call, void* user, void (*d
   if (kind_.needs != Needs::function)
     return failure(TALUS_E_UNSUPPORTED, "%s takes no function, expected lambda or multiplicative",
                    where().c_str());
-  if (function_) product_ = {};
+  if (function_) products_ = {};
   ScheduleFunction given(call, user, destroy);
   function_.swap(given);
   return {};
@@ -254,9 +274,11 @@ Status Schedule::evaluate(double base, int64_t t, double* out) const {
   return {};
 }
 
-void Schedule::use(int count) {
+void Schedule::use(int count, bool behind) {
   uses_ += count;
-  for (const SchedulePtr& piece : pieces_) piece->use(count);
+  if (behind) behind_ += count;
+  const bool in_turn = kind_.needs == Needs::ordered_milestones;
+  for (size_t i = 0; i < pieces_.size(); ++i) pieces_[i]->use(count, behind || (!in_turn && i > 0));
 }
 
 }  // namespace talus

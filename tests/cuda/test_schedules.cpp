@@ -71,6 +71,52 @@ TEST_CASE("cuda schedules: eager steps have the bits of the CPU, and cost no cal
   check_same_clocks(run);
 }
 
+TEST_CASE("cuda schedules: every kind, with a plateau that has had its reports") {
+  const ScheduleSpec linear = {"linear", {{"start_factor", 0.25}, {"total_iters", 4}}};
+  const ScheduleSpec specs[] = {
+      {"step", {{"step_size", 2}}},
+      {"multistep", {}, {1, 3}},
+      {"exponential", {{"gamma", 0.5}}},
+      {"lambda", {}, {}, {}, "1 / (t + 1)"},
+      {"multiplicative", {}, {}, {}, "0.95 at odd t, else 0.9"},
+      {"constant", {{"total_iters", 2}}},
+      linear,
+      {"polynomial", {{"total_iters", 6}, {"power", 0.9}}},
+      {"cosine", {{"T_max", 6}}},
+      {"cosine_restarts", {{"T_0", 3}}},
+      {"cyclic", {{"max_value", 0.01}, {"step_size_up", 2}}},
+      {"one_cycle", {{"max_value", 0.01}, {"total_steps", 5}}},
+      {"inverse_sqrt", {{"warmup_steps", 2}}},
+      {"wsd", {{"warmup_steps", 1}, {"stable_steps", 2}, {"decay_steps", 3}, {"decay", 2}}},
+      {"plateau", {{"patience", 1}, {"factor", 0.5}}},
+      {"sequential", {}, {3}, {linear, {"constant"}}},
+      {"chained", {}, {}, {linear, {"plateau", {{"patience", 0}}}}},
+  };
+  REQUIRE(std::size(specs) == size_t(talus_name_count("schedules")));
+  for (const ScheduleSpec& spec : specs) {
+    INFO(text_of(spec));
+    const Fresh fresh;
+    const Stream stream;
+    DeviceRun run({"sgd", "", {{"momentum", 0.9}}}, {{kF32, 70, 0, 0}});
+    // A plateau serves one optimizer.
+    for (talus_optimizer* opt : {run.opt, run.host.get()}) attach(opt, "lr", Schedule(spec));
+    const bool follows = text_of(spec).find("plateau") != std::string::npos;
+    must(talus_prepare(run.opt, stream));
+    const Graph graph(stream, [&] { run.step_device(stream); });
+    for (int step = 0; step < 6; ++step) {
+      new_grads(run, step);
+      if (step % 2)
+        replay(run, graph, stream);
+      else
+        run.step_both(stream);
+      REQUIRE(run.difference_from_host() == "");
+      CHECK(value_now(run.opt, "lr") == value_now(run.host.get(), "lr"));
+      if (follows)
+        for (talus_optimizer* opt : {run.opt, run.host.get()}) must(talus_observe(opt, 1));
+    }
+  }
+}
+
 TEST_CASE("cuda schedules: a step captured once is replayed with the values of every clock") {
   const Fresh fresh;
   const Stream stream;
