@@ -12,6 +12,8 @@ and where needed
   unlisted    slots that the source does not tell
   needs       hyperparameters without which the case is left out, aloud
   scalars     what else the source tells of the last step
+amp.json (worked values) and amp_torch.json are tables: {table: [row, ...]}, each row's keys its own;
+numbers that JSON does not have, and bits, are texts.
 Standard library only.
 """
 import json
