@@ -14,7 +14,9 @@ constexpr Mix kHalves[] = {{TALUS_BF16, TALUS_F32, TALUS_MASTER_AUTO},
                            {TALUS_F16, TALUS_F32, TALUS_MASTER_F32},
                            {TALUS_BF16, TALUS_BF16, TALUS_MASTER_F32},
                            {TALUS_F16, TALUS_F16, TALUS_MASTER_AUTO}};
-constexpr int64_t kCounts[] = {1, 67, 4097, 300001};  // the last one in more than a piece
+// The last one in more than a piece; one mix is enough there.
+constexpr int64_t kCounts[] = {1, 67, 4097, 300001};
+bool is_left_out(const Mix& mix, int64_t n) { return n > 4097 && &mix != kHalves; }
 
 talus_status import(const Optimizer& opt, const TestTensor& x, const void* data,
                     int32_t dtype = TALUS_F32) {
@@ -55,6 +57,7 @@ std::vector<float> masters_of(const Optimizer& opt, const TestTensor& x) {
 TEST_CASE("an imported master is where the first step starts from, to the last bit") {
   for (const Mix& mix : kHalves)
     for (int64_t n : kCounts) {
+      if (is_left_out(mix, n)) continue;
       const std::vector<float> values = fine_values(n);
       TestTensor x(mix, n), y(kF32, n);
       x.fill(9);
@@ -149,6 +152,7 @@ TEST_CASE("the last of several imports before the first step counts, also one of
 TEST_CASE("copying out writes the parameter from its master, or the master to the caller") {
   for (const Mix& mix : kHalves)
     for (int64_t n : kCounts) {
+      if (is_left_out(mix, n)) continue;
       TestTensor x(mix, n);
       x.fill(1).fill_grad(1, 1);
       Optimizer opt("adamw");
