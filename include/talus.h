@@ -629,7 +629,8 @@ TALUS_API talus_status talus_clip_grad_norm(talus_optimizer *const *opts, int32_
  * import: takes data as the master and writes the parameter too; data NULL: the parameter was written
  * from outside (weights loaded, broadcast, pruned), and the master starts again from it: without
  * this call the next step undoes what was written. Both wait for a device. Before the first step a
- * master is what the first step starts from. TALUS_E_NAME: no such view; TALUS_E_UNSUPPORTED: the
+ * master is what the first step starts from, unless a TALUS_HYPER_FIXED value changes or the parameter
+ * moves before it: then that is the parameter again. TALUS_E_NAME: no such view; TALUS_E_UNSUPPORTED: the
  * parameter has no master, or dtype is not TALUS_F32; TALUS_E_STATE: export before there is one. */
 TALUS_API talus_status talus_export_param(talus_optimizer *opt, const char *view, int64_t param,
                                           void *data, int32_t dtype, void *stream);

@@ -79,9 +79,10 @@ void read_file(const std::filesystem::path& path, std::vector<GoldenCase>& cases
   }
 }
 
-// Those of schedules are golden_schedules.cpp's.
+// Those of schedules are golden_schedules.cpp's, the tables golden_tables.cpp's.
 bool is_of_rule(const std::filesystem::path& path) {
-  return path.extension() == ".json" && !path.stem().string().starts_with("schedules");
+  const std::string name = path.stem().string();
+  return path.extension() == ".json" && !name.starts_with("schedules") && !name.starts_with("amp");
 }
 
 std::vector<GoldenCase> read_folder(const std::filesystem::path& folder) {

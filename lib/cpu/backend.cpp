@@ -86,9 +86,18 @@ struct FoldCall {
   double total;  // of the last measure
 };
 
+// The sum of squares of which the norm is `factor` times as much: the root of a square is exact.
+double scaled_total(double total, double factor) {
+  if (factor == 1) return total;
+  const double norm = std::sqrt(total) * factor;
+  return norm * norm;
+}
+
 void fold_tensor(const FoldCall& f, int64_t tensor) {
   const TableView& table = f.call->plan->table;
-  double sums[kMaxSums] = {f.total}, slots[kMaxSlots] = {}, *scalar[kMaxSlots] = {};
+  const Row& row = f.call->rows[table.scalar_class[tensor]];
+  double sums[kMaxSums] = {scaled_total(f.total, row.group_factor)}, slots[kMaxSlots] = {},
+         *scalar[kMaxSlots] = {};
   for (size_t k = 0; k < f.pass->sums.size(); ++k)
     sums[k] = fold_pairs(f.pass->sums[k], f.call->partial(int(k), tensor, 0),
                          tiles_of(*f.call->plan, tensor));
@@ -97,7 +106,6 @@ void fold_tensor(const FoldCall& f, int64_t tensor) {
     scalar[k] = static_cast<double*>(table.column[kFirstSlot + k].data[tensor]);
     if (scalar[k]) slots[k] = *scalar[k];
   }
-  const Row& row = f.call->rows[table.scalar_class[tensor]];
   f.pass->fold(row.scalar, sums, slots, f.part_values + tensor * kMaxPartValues);
   for (size_t k = 0; k < f.slots.size(); ++k)
     if (scalar[k]) *scalar[k] = slots[k];

@@ -82,7 +82,7 @@ template <class T>
   }
 }
 
-// What a gradient is as it enters a step. kMarks: one that is not finite is a NaN then, for the sums
+// What a gradient is as it enters a step. kMarks: one that is not finite stays as it is, for the sums
 // that must not miss it behind the cut.
 template <bool kMarks, class T>
 [[gnu::noinline]] void enter_block(const GradientEntry& entry, int64_t n, T* x) {
@@ -93,6 +93,6 @@ template <bool kMarks, class T>
     T cut = whole > limit ? limit : whole;
     cut = cut < -limit ? -limit : cut;
     const T magnitude = whole < 0 ? -whole : whole;
-    x[i] = kMarks && !(magnitude <= kLargest) ? whole - whole : cut;
+    x[i] = kMarks && !(magnitude <= kLargest) ? whole : cut;
   }
 }

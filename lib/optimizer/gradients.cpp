@@ -61,6 +61,7 @@ Status Optimizer::attach_scaler(std::shared_ptr<Scaler> scaler) {
           "talus_attach_scaler: a scale is bound (talus_bind_scale), expected NULL there "
           "first");
   }
+  if (scaler_ == scaler) return {};  // the round goes on
   scaler_.swap(scaler);
   scaler_round_ = 0;
   return {};
@@ -129,27 +130,54 @@ Status Optimizer::measure_norm(const NormScope& scope, void* stream, Report* out
 // Before the passes of a step: the norm, what it says of the step, and what rules read of it.
 Status Optimizer::measure(void* stream) {
   const FloatEnvironment ieee;
+  const StepStats before = stats_;
   coef_ = 1;
-  bool found = skip_next_ || (foreign_found_ && *foreign_found_ != 0);
+  stats_.found = skip_next_ || (foreign_found_ && *foreign_found_ != 0);
   stats_.nonfinite_param = -1;
   const double type = settings_[kGradNormType];
   const bool is_asked = settings_[kStats] != 0 || checks_gradients();
+  bool has_squares = false;
   Report report{0, -1, 0};
   if (is_asked) {
     TALUS_TRY(measure_norm({TALUS_ALL, type}, stream, &report));
     stats_.grad_norm = norm_of(type, report.total);
+    has_squares = type == 2;
     if (checks_gradients() && !std::isfinite(report.total)) {
-      found = true;
-      stats_.nonfinite_param = report.first_nonfinite;
+      has_squares = false;
+      TALUS_TRY(look_for_nonfinite(stream, &report));
     } else if (settings_[kMaxGradNorm] > 0) {
       coef_ = clip_coefficient(settings_[kMaxGradNorm], stats_.grad_norm);
     }
   }
-  stats_.found = found;
-  if (found || !total_wanted_ || (is_asked && type == 2)) return {};
+  if (stats_.found && settings_[kErrorIfNonfinite] != 0 && !scaler_) {
+    const int64_t param = stats_.nonfinite_param;
+    stats_ = before;
+    drop_clip();
+    return nonfinite(param);
+  }
+  if (stats_.found || !total_wanted_ || has_squares) return {};
   TALUS_TRY(measure_norm({TALUS_ALL, 2}, stream, &report));
   if (!is_asked) stats_.grad_norm = norm_of(2, report.total);
   return {};
+}
+
+// Of a norm that is not finite. A sum of f64 overflows where no gradient is infinite: that alone skips
+// no step, but where the norm is to clip.
+Status Optimizer::look_for_nonfinite(void* stream, Report* report) {
+  if (settings_[kMaxGradNorm] == 0 && settings_[kGradNormType] != kInfinite)
+    TALUS_TRY(measure_norm({TALUS_ALL, kInfinite}, stream, report));
+  if (std::isfinite(report->total)) return {};
+  stats_.found = true;
+  stats_.nonfinite_param = report->first_nonfinite;
+  return {};
+}
+
+Status Optimizer::nonfinite(int64_t param) const {
+  if (param < 0) return Status(TALUS_E_NONFINITE, "talus_step: gradients are not finite", param);
+  return Status(TALUS_E_NONFINITE,
+                text("talus_step: the gradient of parameter %lld %s is not finite",
+                     static_cast<long long>(param), quoted(model_.params[param].name).c_str()),
+                param);
 }
 
 Status Optimizer::tensor_totals(const NormScope& scope, void* stream, std::vector<double>* out) {
@@ -209,30 +237,25 @@ Status clip_grad_norm(std::span<Optimizer* const> of, const NormScope& scope, do
 
 // ---- the end of a step --------------------------------------------------------------------------
 
+// A clip by call is for one step, taken or not.
+void Optimizer::drop_clip() {
+  std::fill(group_coef_.begin(), group_coef_.end(), 1);
+  skip_next_ = false;
+}
+
 // What is over with a step, taken or not.
 void Optimizer::close_gradients() {
   if (scaler_) {
     scaler_->note(stats_.found);
     scaler_round_ = scaler_->round();
   }
-  std::fill(group_coef_.begin(), group_coef_.end(), 1);
-  skip_next_ = false;
+  drop_clip();
   stats_.clip_factor = coef_;
   drop_all_rows();
 }
 
 // Nothing of the optimizer changes but the count of calls.
 Status Optimizer::skip_step() {
-  if (settings_[kErrorIfNonfinite] != 0 && !scaler_) {
-    const int64_t param = stats_.nonfinite_param;
-    stats_.found = false;
-    return Status(
-        TALUS_E_NONFINITE,
-        param < 0 ? std::string("talus_step: gradients are not finite")
-                  : text("talus_step: the gradient of parameter %lld %s is not finite",
-                         static_cast<long long>(param), quoted(model_.params[param].name).c_str()),
-        param);
-  }
   ++clocks_.called;
   measured_ = wants_norm();
   close_gradients();

@@ -23,24 +23,27 @@ Status Optimizer::check_master(int64_t param, int32_t dtype, const char* functio
   return {};
 }
 
-// Goes over a tensor piece by piece: copies `count` elements from `from`, converts and copies on.
-Status Optimizer::convert_memory(const void* from, Dtype from_dtype, void* to, Dtype to_dtype,
-                                 int64_t count, void* stream) {
+// Goes over a tensor piece by piece: copies elements from `from`, converts and copies them on. Memory
+// comes first, so that a failure for want of it leaves all as it was.
+Status Optimizer::convert_memory(const void* from, Dtype from_dtype,
+                                 std::span<const Converted> targets, int64_t count, void* stream) {
   const FloatEnvironment ieee;
   const int64_t most = std::min(count, kPieceElements);
-  std::vector<char> taken(size_t(most * size_of(from_dtype))),
-      made(size_t(most * size_of(to_dtype)));
+  std::vector<char> taken(size_t(most * size_of(from_dtype)));
+  std::vector<char> made(size_t(most) * sizeof(double));
   for (int64_t i = 0; i < count; i += most) {
     const int64_t n = std::min(most, count - i);
     const auto* source = static_cast<const char*>(from) + i * size_of(from_dtype);
-    auto* target = static_cast<char*>(to) + i * size_of(to_dtype);
     TALUS_TRY(from_backend(
         backend_->copy(context_, taken.data(), source, uint64_t(n * size_of(from_dtype)), stream),
         "copy a parameter"));
-    convert(taken.data(), from_dtype, made.data(), to_dtype, uint64_t(n));
-    TALUS_TRY(from_backend(
-        backend_->copy(context_, target, made.data(), uint64_t(n * size_of(to_dtype)), stream),
-        "copy a parameter"));
+    for (const Converted& to : targets) {
+      convert(taken.data(), from_dtype, made.data(), to.dtype, uint64_t(n));
+      auto* target = static_cast<char*>(to.data) + i * size_of(to.dtype);
+      TALUS_TRY(from_backend(
+          backend_->copy(context_, target, made.data(), uint64_t(n * size_of(to.dtype)), stream),
+          "copy a parameter"));
+    }
   }
   return {};
 }
@@ -56,9 +59,9 @@ Status Optimizer::export_master(int64_t param, void* data, int32_t dtype, void* 
                    "talus_export_param: %s has no master before its first step or "
                    "talus_import_param",
                    where(param, p.name).c_str());
-  if (data) return convert_memory(master, Dtype::f32, data, Dtype::f32, p.count, stream);
-  return convert_memory(master, Dtype::f32, model_.table.data(kValue, param), p.dtype, p.count,
-                        stream);
+  const Converted to =
+      data ? Converted{data, Dtype::f32} : Converted{model_.table.data(kValue, param), p.dtype};
+  return convert_memory(master, Dtype::f32, {&to, 1}, p.count, stream);
 }
 
 Status Optimizer::import_master(int64_t param, const void* data, int32_t dtype, void* stream) {
@@ -71,10 +74,9 @@ Status Optimizer::import_master(int64_t param, const void* data, int32_t dtype, 
   bool allocated = false;
   if (!model_.table.data(kHidden, param) && p.count > 0)
     TALUS_TRY(give_memory({&param, 1}, stream, &allocated));
-  void* const master = model_.table.data(kHidden, param);
-  if (!data) return convert_memory(value, p.dtype, master, Dtype::f32, p.count, stream);
-  TALUS_TRY(convert_memory(data, Dtype::f32, master, Dtype::f32, p.count, stream));
-  TALUS_TRY(convert_memory(data, Dtype::f32, value, p.dtype, p.count, stream));
+  const Converted to[] = {{model_.table.data(kHidden, param), Dtype::f32}, {value, p.dtype}};
+  if (!data) return convert_memory(value, p.dtype, {to, 1}, p.count, stream);
+  TALUS_TRY(convert_memory(data, Dtype::f32, to, p.count, stream));
   if (!begun) model_.table.hidden_given[size_t(param)] = 1;
   columns_changed_ |= 1u << kHidden | 1u << kFlagColumn;
   return {};

@@ -185,8 +185,9 @@ Status Optimizer::send_scalars(void* stream) {
     const Group& group = model_.groups[size_t(classes[c].group)];
     group.rule().scalars(group.now(), classes[c].steps + 1, rows_[c].scalar);
     const bool clipped = size_t(classes[c].group) < group_coef_.size();
-    rows_[c].gradient_factor =
-        group.gradient_sign() * factor * (clipped ? group_coef_[size_t(classes[c].group)] : 1);
+    const double group_coef = clipped ? group_coef_[size_t(classes[c].group)] : 1;
+    rows_[c].gradient_factor = group.gradient_sign() * factor * group_coef;
+    rows_[c].group_factor = coef_ * group_coef;
   }
   return from_backend(backend_->set_rows(context_, rows_.data(), int32_t(classes.size()), stream),
                       "take scalars");

@@ -208,8 +208,15 @@ class Optimizer {
   Status check_gradient_setting(int setting, double value) const;
   Status check_own_scale(const char* function) const;
   Status check_master(int64_t param, int32_t dtype, const char* function) const;
-  Status convert_memory(const void* from, Dtype from_dtype, void* to, Dtype to_dtype, int64_t count,
-                        void* stream);
+  struct Converted {
+    void* data;
+    Dtype dtype;
+  };
+  Status convert_memory(const void* from, Dtype from_dtype, std::span<const Converted> targets,
+                        int64_t count, void* stream);
+  Status look_for_nonfinite(void* stream, Report* report);
+  Status nonfinite(int64_t param) const;
+  void drop_clip();
   void close_gradients();
   Status check_round() const;
   Status send_row_gradients(void* stream);

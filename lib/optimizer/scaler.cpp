@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "lib/base/float_contract.h"
+#include "lib/base/float_environment.h"
 
 namespace talus {
 namespace {
@@ -118,6 +119,7 @@ Status Scaler::set(std::string_view name, double value) {
   if (const char* const conflict = scaler_conflict(changed))
     return failure(TALUS_E_RANGE, "scaler: %s; got %s = %g", conflict,
                    is_scale ? "scale" : kParams[i].name, value);
+  const FloatEnvironment ieee;
   if (!is_scale) params_[i] = value;
   if (i == kInitScale) state_.scale = float(value);
   if (i == kHysteresis) state_.hysteresis = int64_t(value);
@@ -139,8 +141,9 @@ Status Scaler::restore(const double* params, const ScalerState& state) {
     return failure(TALUS_E_RANGE, "scaler: %s", conflict);
   const bool counts = state.growth >= 0 && state.hysteresis >= 0 && state.consecutive_skips >= 0 &&
                       state.total_skips >= 0;
+  const FloatEnvironment ieee;
   const bool within =
-      double(state.scale) >= params[kMinScale] && double(state.scale) <= params[kMaxScale];
+      state.scale >= float(params[kMinScale]) && state.scale <= float(params[kMaxScale]);
   if (!counts || !within)
     return failure(TALUS_E_RANGE, "scaler: scale %g or a count is outside of its range",
                    double(state.scale));
@@ -162,6 +165,7 @@ Status Scaler::update() {
     return failure(TALUS_E_STATE,
                    "talus_scaler_update: no optimizer has stepped since the last one, expected "
                    "talus_step of one that the scaler is attached to");
+  const FloatEnvironment ieee;  // whatever the caller's
   update_scaler(params_, found_, &state_);
   ++round_;
   checked_ = 0;

@@ -123,6 +123,7 @@ void StateMemory::drop_all_but(int64_t param, uint32_t bound_kept) {
     if (row.bound & 1u << c) model_.params.memory().remove(model_.table.data(c, param), {param, c});
     row.bound &= ~(1u << c);
     model_.table.set_data(c, param, nullptr);
+    if (c == kHidden) model_.table.hidden_given[size_t(param)] = 0;  // it is gone
   }
   if (row.block >= 0 && --blocks_[size_t(row.block)].users == 0) release(row.block);
   row.block = -1;

@@ -13,7 +13,7 @@ namespace talus {
 struct Row {
   double scalar[kMaxScalars];
   double gradient_factor;  // last of all; negative: maximise
-  double unused;
+  double group_factor;     // what the norm of all gradients is times, where the rule reads it
 };
 
 // What a class puts into slots at its first step; by class, valid where `first` is 1.

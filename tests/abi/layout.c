@@ -61,7 +61,18 @@ OFFSET(talus_stats, clip_factor, 32);
 OFFSET(talus_stats, loss_scale, 40);
 OFFSET(talus_stats, state_bytes, 48);
 OFFSET(talus_stats, workspace_bytes, 56);
-SIZE(talus_stats, 64);
+OFFSET(talus_stats, nonfinite_param, 64);
+SIZE(talus_stats, 72);
+
+OFFSET(talus_bytes, struct_size, 0);
+OFFSET(talus_bytes, reserved, 4);
+OFFSET(talus_bytes, param, 8);
+OFFSET(talus_bytes, grad, 16);
+OFFSET(talus_bytes, master, 24);
+OFFSET(talus_bytes, state, 32);
+OFFSET(talus_bytes, read, 40);
+OFFSET(talus_bytes, written, 48);
+SIZE(talus_bytes, 56);
 
 OFFSET(talus_io, struct_size, 0);
 OFFSET(talus_io, reserved, 4);

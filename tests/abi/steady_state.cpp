@@ -117,7 +117,7 @@ void host_loop(void*, int64_t count, talus_task task, void* context) {
   for (int64_t i = 0; i < count; ++i) task(context, i);
 }
 
-enum class Run { one_thread, threads, host_loop, measured };
+enum class Run { one_thread, threads, host_loop, measured, clipped };
 
 void configure(talus_optimizer* opt, Run run) {
   const double threads = run == Run::one_thread ? 1 : 4;
@@ -125,6 +125,27 @@ void configure(talus_optimizer* opt, Run run) {
   if (run == Run::host_loop)
     must(talus_set_parallel_for(opt, host_loop, nullptr) == TALUS_OK, "parallel_for");
   if (run == Run::measured) must(talus_set_setting(opt, "stats", 1) == TALUS_OK, "stats");
+  if (run != Run::clipped) return;
+  must(talus_set_setting(opt, "max_grad_norm", 1) == TALUS_OK, "max_grad_norm");
+  must(talus_set_setting(opt, "max_grad_value", 0.5) == TALUS_OK, "max_grad_value");
+}
+
+// A scaler of the optimizer, where the run has one.
+talus_scaler* scale(talus_optimizer* opt, Run run) {
+  talus_scaler* scaler = nullptr;
+  if (run != Run::clipped) return nullptr;
+  must(talus_scaler_create(TALUS_CPU, 0, &scaler) == TALUS_OK, "scaler");
+  must(talus_attach_scaler(opt, scaler) == TALUS_OK, "attach_scaler");
+  return scaler;
+}
+
+// The rest of a round with a scaler, which every third time has been skipped.
+void close_round(talus_scaler* scaler, bool skipped, const talus_stats& stats) {
+  if (!scaler) return;
+  double loss_scale = 0;
+  must(stats.found_inf == skipped, "found_inf");
+  must(talus_scaler_update(scaler, nullptr) == TALUS_OK, "update");
+  must(talus_scaler_scale(scaler, &loss_scale) == TALUS_OK, "scale");
 }
 
 // As a host trains: other gradients every step, a schedule, a look at the statistics.
@@ -132,26 +153,33 @@ void check_allocations(const char* algorithm, Run run) {
   std::vector<Tensor> tensors = make_tensors();
   talus_optimizer* opt = make(algorithm, tensors);
   configure(opt, run);
+  talus_scaler* const scaler = scale(opt, run);
   std::vector<void*> grads[2];
   for (Tensor& tensor : tensors) {
     grads[0].push_back(tensor.grad.data());
     grads[1].push_back(tensor.other_grad.data());
   }
   must(talus_step(opt, nullptr) == TALUS_OK, "first step");
+  if (scaler) must(talus_scaler_update(scaler, nullptr) == TALUS_OK, "first update");
   long count = 0;
   for (int step = 2; step <= 100; ++step) {
     must(talus_set(opt, 0, "lr", 1e-3 / step) == TALUS_OK, "lr");  // may allocate: not the step
     talus_stats stats{};
     stats.struct_size = sizeof stats;
+    const bool skipped = scaler && step % 3 == 0;
+    std::memset(tensors[0].grad.data(), skipped ? 0xff : 0x3b, 4);  // a NaN
+    std::memset(tensors[0].other_grad.data(), skipped ? 0xff : 0x3a, 4);
     const long before = allocations;
     must(talus_bind_grads(opt, 0, int64_t(tensors.size()), grads[step % 2].data()) == TALUS_OK,
          "bind_grads");
     must(talus_step(opt, nullptr) == TALUS_OK, "step");
     must(talus_get_stats(opt, 1, &stats) == TALUS_OK, "stats");
+    close_round(scaler, skipped, stats);
     count += allocations - before;
   }
   if (count != 0) fail("allocations of steps 2 to 100", count);
   talus_destroy(opt);
+  talus_scaler_destroy(scaler);
 }
 
 talus_schedule* made(const char* kind) {
@@ -304,7 +332,8 @@ int main() {
   must(dup2(file, 1) == 1 && dup2(file, 2) == 2, "dup2");
 
   for (const char* algorithm : {"adamw", "sgd"})
-    for (const Run run : {Run::one_thread, Run::threads, Run::host_loop, Run::measured})
+    for (const Run run :
+         {Run::one_thread, Run::threads, Run::host_loop, Run::measured, Run::clipped})
       check_allocations(algorithm, run);
   for (const Run run : {Run::one_thread, Run::threads, Run::host_loop, Run::measured}) {
     check_schedules("adamw", "beta1", run);

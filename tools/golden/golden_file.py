@@ -24,6 +24,9 @@ and a sequence of reports to a plateau schedule has source, params, base and
   metric      one a report; null: not a number
   value, best {"4": 0.05} is so from the report 4 on, counted from 1; no best yet is infinite
   bad, cooling  after each report
+
+amp.json (worked values) and amp_torch.json are tables: {table: [row, ...]}, each row's keys its own;
+numbers that JSON does not have, and bits, are texts.
 Standard library only.
 """
 import json
