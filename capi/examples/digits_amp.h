@@ -129,7 +129,7 @@ static void print_amp(const Amp *amp, const talus_optimizer *opt, const talus_pa
   if (checks_gradients(amp)) moved += bytes.grad;
   if (amp->level != kNoLevel)
     printf("mixed precision O%d, %s: ", amp->level, amp->level ? amp->half->name : "f32");
-  printf("loss scale %g, %lld steps skipped; bytes of a parameter: %g stored, %g moved\n",
+  printf("loss scale %.9g, %lld steps skipped; bytes of a parameter: %g stored, %g moved\n",
          scale_of(scaler), skipped, bytes.param + bytes.grad + bytes.master + bytes.state, moved);
 }
 

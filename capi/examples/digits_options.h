@@ -201,7 +201,8 @@ static void check_save(const char *path) {
 static void check_amp(const Amp *amp, const Dtype *dtype) {
   if (amp->level != kNoLevel && dtype) misuse("--amp says what is stored, and takes no", "--dtype");
   if (amp->level <= 0 && amp->half) misuse("--amp O1 or O2 is missing beside", "--amp-dtype");
-  if (amp->scaler_count > 0 && !has_scaler(amp))
+  int is_f16 = amp->half && amp->half->id == TALUS_F16;
+  if (amp->scaler_count > 0 && !is_f16 && amp->loss_scale == 0)
     misuse("there is no loss scale, as --amp-dtype f16 has, for", "--scaler");
 }
 
