@@ -28,6 +28,14 @@ SMALL = "--loss-weight", "3e-6"  # most gradients of a batch round to 0 in f16
 OVERFLOWS = "--scaler", "init_scale=16777216"  # at the first step
 
 
+def fits(dtype, data):
+    """Whether each f32 of the bytes is a number of that dtype."""
+    if dtype == "bf16":
+        return not any(data[0::4]) and not any(data[1::4])
+    values = struct.unpack(f"<{len(data) // 4}f", data)
+    return all(struct.unpack("<e", struct.pack("<e", x))[0] == x for x in values)
+
+
 class Amp(Program):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -93,16 +101,19 @@ class Short(Amp):
                          self.parameters("--epochs", "2", "--amp", "O0"))
 
     def test_O2_stores_16_bits_and_O1_does_not(self):
-        halves = {"f16": "<e", "bf16": None}
-        for dtype, form in halves.items():
+        for dtype in "f16", "bf16":
             for level in "O1", "O2":
                 data = self.parameters("--epochs", "2", "--amp", level, "--amp-dtype", dtype)
-                values = struct.unpack(f"<{len(data) // 4}f", data)
-                if form:
-                    fits = all(struct.unpack(form, struct.pack(form, x))[0] == x for x in values)
-                else:
-                    fits = not any(data[0::4]) and not any(data[1::4])
-                self.assertEqual(fits, level == "O2", f"{level} {dtype}")
+                self.assertEqual(fits(dtype, data), level == "O2", f"{level} {dtype}")
+
+    def test_gradients_of_O1_are_those_of_16_bit_products(self):
+        """Biases begin at 0, and are -gradient after a step of SGD with an lr of 1."""
+        first = "--optimizer", "sgd", "--set", "lr=1", "--set", "momentum=0", "--stop-after", "1"
+        biases = slice(4 * 64 * 128, 4 * (64 * 128 + 128))
+        for dtype in "f16", "bf16":
+            data = self.parameters(*first, "--amp", "O1", "--amp-dtype", dtype)[biases]
+            self.assertTrue(any(data) and fits(dtype, data), dtype)
+            self.assertFalse(fits(dtype, self.parameters(*first)[biases]), dtype)
 
     def test_levels_and_dtypes_differ(self):
         modes = [("--amp", "O0"), *MODES.values()]
