@@ -4,6 +4,7 @@ that was never stopped, and what cannot be resumed is refused.
     check_resume.py TRAIN_DIGITS
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -26,6 +27,10 @@ class Resumption(unittest.TestCase):
     def bytes_of(self, name):
         with open(self.path(name), "rb") as file:
             return file.read()
+
+    def metadata(self, name):
+        data = self.bytes_of(name + ".safetensors")
+        return json.loads(data[8:8 + int.from_bytes(data[:8], "little")])["__metadata__"]
 
     def run_program(self, *args, code=0):
         result = subprocess.run([binary, "--epochs", EPOCHS, *args], capture_output=True, text=True,
@@ -103,6 +108,27 @@ class Resumption(unittest.TestCase):
                 with self.subTest(specs=specs, stops=stops):
                     self.assert_resumes(stops, *args)
 
+    def test_mixed_precision_resumes(self):
+        """With the scaler amid skips, which it tolerates twice, and amid its growth."""
+        scaler = [word for each in ("init_scale=16777216", "growth_interval=9", "hysteresis=3")
+                  for word in ("--scaler", each)]
+        runs = [(["--amp", level, "--amp-dtype", "f16", *scaler], [1], [2, 3, 4], [19], [30, 57])
+                for level in ("O1", "O2")]
+        runs += [(["--amp", "O1"], [30]), (["--amp", "O2", "--max-grad-norm", "0.5"], [30]),
+                 (["--amp", "O0", "--loss-scale", "256"], [30]),
+                 (["--amp", "O2", "--schedule", "lr one_cycle total_steps=76", *runs[0][0][2:]],
+                  [1], [30])]
+        for args, *all_stops in runs:
+            args = [*args, "--epochs", "4"]
+            self.train("full", *args)
+            for stops in all_stops:
+                with self.subTest(args=args, stops=stops):
+                    self.assert_resumes(stops, *args)
+        self.train("part", *runs[0][0], "--stop-after", "2")
+        tolerated = json.loads(self.metadata("part")["talus.scaler"])
+        self.assertEqual((tolerated["hysteresis_tracker"], tolerated["consecutive_skips"]),
+                         ("1", "2"), "stopped between two skips")
+
     def test_a_log_is_continued_once_also_where_it_is_ahead_of_the_checkpoint(self):
         self.train("full")
         self.train("part", "--stop-after", "60")
@@ -135,11 +161,13 @@ class Resumption(unittest.TestCase):
         before = self.bytes_of("part.safetensors")
         resume = ["--resume", self.path("part.safetensors"), "--save", self.path("b.safetensors")]
         for args in (["--seed", "2"], ["--batch", "33"], ["--epochs", "18"], ["--set", "lr=0.02"],
-                     ["--rows"], ["--schedule", "lr linear"]):
+                     ["--rows"], ["--schedule", "lr linear"], ["--amp", "O1"],
+                     ["--loss-weight", "0.5"]):
             text = self.run_program(*resume, *args, code=1)
             self.assertIn("part.safetensors: was made with", text)
             self.assertIn(args[-1] if args[0] in ("--set", "--schedule") else args[0], text)
-        for args in ["--optimizer", "sgd"], ["--dtype", "bf16"]:
+        for args in (["--optimizer", "sgd"], ["--dtype", "bf16"], ["--amp", "O2"],
+                     ["--loss-scale", "8"]):
             self.assertIn("TALUS_E_MISMATCH", self.run_program(*resume, *args, code=1))
         self.assertFalse(os.path.exists(self.path("b.safetensors")))
         self.assertEqual(self.bytes_of("part.safetensors"), before)

@@ -77,7 +77,7 @@ class Short(Program):
         self.assertEqual((result.returncode, result.stderr), (0, ""), args)
         with open(trace, encoding="utf-8") as file:
             header, *rows = file.read().splitlines()
-        self.assertEqual(header, "step,lr,train_loss")
+        self.assertEqual(header, "step,lr,train_loss,loss_scale")
         self.assertEqual([int(row.split(",")[0]) for row in rows], list(range(len(rows))))
         with open(parameters, "rb") as file:
             return [float(row.split(",")[1]) for row in rows], file.read()

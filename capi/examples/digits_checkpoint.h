@@ -18,7 +18,7 @@
 
 /* Where a run is: `image` of the epoch's images have been learned from. */
 typedef struct Position {
-  long long epoch;
+  long long epoch, skipped; /* steps skipped so far */
   int image;
   double loss, lr; /* of the epoch so far; at the start of the run */
   uint64_t random;
@@ -28,7 +28,7 @@ typedef struct Position {
 static const char *const kSignature = "digits.options", *const kEpoch = "digits.epoch",
                          *const kImage = "digits.image", *const kLoss = "digits.loss",
                          *const kLr = "digits.lr", *const kRandom = "digits.random",
-                         *const kOrder = "digits.order";
+                         *const kOrder = "digits.order", *const kSkipped = "digits.skipped";
 
 static void keep_note(talus_optimizer *opt, const char *key, const char *text) {
   CHECK(talus_set_note(opt, key, text));
@@ -105,7 +105,7 @@ static void find_order(const talus_optimizer *opt, const char *path, Images trai
 
 /* Everything that shapes a run's numbers, as text; freed by the caller. */
 static char *sign_run(const Options *options, Images all) {
-  size_t room = 256 + strlen(options->optimizer), used;
+  size_t room = 256 + kAmpSignature + strlen(options->optimizer), used;
   for (int i = 0; i < options->set_count; ++i) room += strlen(options->sets[i].name) + 40;
   for (int i = 0; i < options->schedule_count; ++i) room += strlen(options->schedules[i].text) + 2;
   char *text = allocate(room, 1);
@@ -119,6 +119,7 @@ static char *sign_run(const Options *options, Images all) {
                              options->sets[i].value);
   for (int i = 0; i < options->schedule_count; ++i)
     used += (size_t)snprintf(text + used, room - used, ", %s", options->schedules[i].text);
+  sign_amp(&options->amp, text + used, room - used);
   return text;
 }
 
@@ -145,6 +146,7 @@ static void resume(talus_optimizer *opt, const char *path, const char *ours, Pos
   if (image >= (uint64_t)training.count) fail("has a place behind the last image", path);
   at->image = (int)image;
   at->epoch = (long long)find_integer(opt, kEpoch, path);
+  at->skipped = (long long)find_integer(opt, kSkipped, path);
   at->loss = find_real(opt, kLoss, path);
   at->lr = find_real(opt, kLr, path);
   at->random = find_integer(opt, kRandom, path);
@@ -154,6 +156,7 @@ static void resume(talus_optimizer *opt, const char *path, const char *ours, Pos
 static void save(talus_optimizer *opt, const char *path, const Position *at, Images training) {
   keep_integer(opt, kEpoch, (uint64_t)at->epoch);
   keep_integer(opt, kImage, (uint64_t)at->image);
+  keep_integer(opt, kSkipped, (uint64_t)at->skipped);
   keep_real(opt, kLoss, at->loss);
   keep_real(opt, kLr, at->lr);
   keep_integer(opt, kRandom, at->random);

@@ -11,7 +11,8 @@
 #include "digits_failure.h"
 #include "perceptron.h"
 
-static const char *const kLogHeader = "epoch,train_loss,validation_loss,validation_accuracy\n";
+static const char *const kLogHeader =
+    "epoch,train_loss,validation_loss,validation_accuracy,loss_scale,skipped_steps\n";
 
 /* Leaves what a log from the first epoch on says of epochs before this one, for the checkpoint may
  * be older than the log; and nothing of one without its header, which is of another resumption.
@@ -43,20 +44,26 @@ static FILE *open_log(const char *path, int is_resumed, long long epoch) {
   return log;
 }
 
-static FILE *open_trace(const char *path) { return open_new(path, "step,lr,train_loss\n"); }
-
-static void log_epoch(FILE *log, long long epoch, double loss, Score validation) {
-  if (log == NULL) return;
-  fprintf(log, "%lld,%.6f,", epoch, loss);
-  fprintf(log, "%.6f,%.6f\n", validation.loss, accuracy_of(validation));
+static FILE *open_trace(const char *path) {
+  return open_new(path, "step,lr,train_loss,loss_scale\n");
 }
 
-/* Before the step, numbered from 0: with the lr that it will use, in the first group. */
-static void trace_step(FILE *trace, const talus_optimizer *opt, long long step, double loss) {
+/* scale: after the epoch; skipped: since the first one. */
+static void log_epoch(FILE *log, long long epoch, double loss, Score validation, double scale,
+                      long long skipped) {
+  if (log == NULL) return;
+  fprintf(log, "%lld,%.6f,", epoch, loss);
+  fprintf(log, "%.6f,%.6f,", validation.loss, accuracy_of(validation));
+  fprintf(log, "%.9g,%lld\n", scale, skipped);
+}
+
+/* Before the step, numbered from 0: with the lr that it will use, in the first group, and the scale. */
+static void trace_step(FILE *trace, const talus_optimizer *opt, long long step, double loss,
+                       double scale) {
   double lr;
   if (trace == NULL) return;
   CHECK(talus_value_now(opt, 0, "lr", &lr));
-  fprintf(trace, "%lld,%.17g,%.6f\n", step, lr, loss);
+  fprintf(trace, "%lld,%.17g,%.6f,%.9g\n", step, lr, loss, scale);
 }
 
 static void close_log(FILE *log, const char *path) {

@@ -9,33 +9,17 @@
 
 #include <talus.h>
 
+#include "digits_amp.h"
 #include "digits_failure.h"
 #include "digits_images.h"
 #include "digits_schedule.h"
-#include "half.h"
-
-enum { kMaxSets = 32 };
-
-/* How parameters and gradients are stored. */
-typedef struct Dtype {
-  const char *name;
-  int32_t id;
-  float (*widen)(uint16_t); /* NULL for f32: nothing to convert */
-  uint16_t (*narrow)(float);
-} Dtype;
-
-static const Dtype kDtypes[] = {{"f32", TALUS_F32, NULL, NULL},
-                                {"bf16", TALUS_BF16, bf16_widen, bf16_narrow},
-                                {"f16", TALUS_F16, f16_widen, f16_narrow}};
 
 typedef struct Options {
   const char *optimizer, *data, *log, *trace, *parameters, *save, *resume;
-  const Dtype *dtype;
-  struct {
-    const char *name;
-    double value;
-  } sets[kMaxSets];
+  const Dtype *dtype; /* of parameters and gradients as talus sees them */
+  Setting sets[kMaxSets];
   int set_count;
+  Amp amp;
   ScheduleOption schedules[kMaxSchedules];
   int schedule_count;
   long long seed, epochs, batch, threads, stop_after; /* the last two -1: not given */
@@ -59,14 +43,23 @@ static void print_help(void) {
       "                     plateau gets the validation loss; with none for lr, that falls in\n"
       "                     a line to lr / epochs\n"
       "  --dtype NAME       of parameters and gradients: f32, bf16 or f16 (f32)\n"
+      "  --amp LEVEL        mixed precision: O0 all f32, O1 f32 parameters and 16-bit products,\n"
+      "                     O2 16-bit parameters and gradients with f32 masters; in place of "
+      "--dtype\n"
+      "  --amp-dtype NAME   of 16 bits: bf16, or f16 with a dynamic loss scale (bf16)\n"
+      "  --loss-scale S     a fixed scale instead, at any level; 1: gradients as they are\n"
+      "  --scaler NAME=VALUE  a parameter of the loss scale; may be given again\n"
+      "  --loss-weight W    of the loss, as of one among several; scaled back by nobody (1)\n"
+      "  --max-grad-norm C  clips the norm of all gradients; 0: off (0)\n"
       "  --epochs N         passes over the training images (80)\n"
       "  --batch N          images of a step (32)\n"
       "  --seed N           of initialisation, batches and noise (1)\n"
       "  --threads N        most threads of a step, 0: all; never changes a result\n"
       "  --data FILE        lines of 64 pixels of 0 to 16 and the digit\n"
-      "  --log FILE         CSV: epoch,train_loss,validation_loss,validation_accuracy;\n"
+      "  --log FILE         CSV: epoch,train_loss,validation_loss,validation_accuracy,\n"
+      "                     loss_scale,skipped_steps;\n"
       "                     --resume continues it, or writes the rest without a header\n"
-      "  --trace FILE       CSV of the steps of this run: step,lr,train_loss\n"
+      "  --trace FILE       CSV of the steps of this run: step,lr,train_loss,loss_scale\n"
       "  --parameters FILE  the parameters at the end, raw f32\n"
       "  --save FILE        a checkpoint at the end: .safetensors, or .safetensors.index.json\n"
       "  --resume FILE      goes on where such a checkpoint was made, with the same options\n"
@@ -92,15 +85,28 @@ static long long parse_integer(const char *option, const char *text, long long m
   return value;
 }
 
-static void parse_set(Options *options, char *text) {
-  char *equals = strchr(text, '='), *end = NULL;
-  if (options->set_count == kMaxSets) misuse("too many --set, at", text);
+/* What --set and --scaler take. */
+static void parse_setting(const char *option, char *text, Setting *settings, int *count) {
+  char *equals = strchr(text, '='), *end = NULL, what[64];
   double value = equals ? strtod(equals + 1, &end) : 0;
-  if (equals == NULL || equals == text || end == equals + 1 || *end != '\0')
-    misuse("--set takes NAME=NUMBER, got", text);
+  int is_full = *count == kMaxSets;
+  snprintf(what, sizeof what, is_full ? "too many %s, at" : "%s takes NAME=NUMBER, got", option);
+  if (is_full || equals == NULL || equals == text || end == equals + 1 || *end != '\0')
+    misuse(what, text);
   *equals = '\0';
-  options->sets[options->set_count].name = text;
-  options->sets[options->set_count++].value = value;
+  settings[*count].name = text;
+  settings[(*count)++].value = value;
+}
+
+static double parse_positive(const char *option, const char *text, int or_zero) {
+  char *end;
+  double value = strtod(text, &end);
+  if (end == text || *end != '\0' || !(value > 0 || (or_zero && value == 0))) {
+    fprintf(stderr, "train_digits: %s takes a number above 0%s, got '%s'\n", option,
+            or_zero ? " or 0" : "", text);
+    exit(2);
+  }
+  return value;
 }
 
 static void add_schedule(Options *options, const char *text) {
@@ -108,11 +114,37 @@ static void add_schedule(Options *options, const char *text) {
   options->schedules[options->schedule_count++] = parse_schedule(text);
 }
 
-static const Dtype *parse_dtype(const char *text) {
-  for (size_t i = 0; i < sizeof kDtypes / sizeof *kDtypes; ++i)
+/* from: of kDtypes, where f32 is the first. */
+static const Dtype *parse_dtype(const char *what, const char *text, size_t from) {
+  for (size_t i = from; i < sizeof kDtypes / sizeof *kDtypes; ++i)
     if (strcmp(kDtypes[i].name, text) == 0) return &kDtypes[i];
-  misuse("--dtype takes f32, bf16 or f16, got", text);
+  misuse(what, text);
   return NULL;
+}
+
+static int parse_level(const char *text) {
+  if (text[0] != 'O' || text[1] < '0' || text[1] > '2' || text[2] != '\0')
+    misuse("--amp takes O0, O1 or O2, got", text);
+  return text[1] - '0';
+}
+
+/* Returns 0 where it is none of mixed precision. */
+static int parse_amp(Amp *amp, const char *option, char *value) {
+  if (strcmp(option, "--amp") == 0)
+    amp->level = parse_level(value);
+  else if (strcmp(option, "--amp-dtype") == 0)
+    amp->half = parse_dtype("--amp-dtype takes bf16 or f16, got", value, 1);
+  else if (strcmp(option, "--loss-scale") == 0)
+    amp->loss_scale = parse_positive(option, value, 0);
+  else if (strcmp(option, "--loss-weight") == 0)
+    amp->loss_weight = parse_positive(option, value, 0);
+  else if (strcmp(option, "--max-grad-norm") == 0)
+    amp->max_grad_norm = parse_positive(option, value, 1);
+  else if (strcmp(option, "--scaler") == 0)
+    parse_setting(option, value, amp->scaler, &amp->scaler_count);
+  else
+    return 0;
+  return 1;
 }
 
 static void parse_value(Options *options, const char *option, char *value) {
@@ -144,12 +176,12 @@ static void parse_value(Options *options, const char *option, char *value) {
     return;
   }
   if (strcmp(option, "--set") == 0)
-    parse_set(options, value);
+    parse_setting(option, value, options->sets, &options->set_count);
   else if (strcmp(option, "--schedule") == 0)
     add_schedule(options, value);
   else if (strcmp(option, "--dtype") == 0)
-    options->dtype = parse_dtype(value);
-  else
+    options->dtype = parse_dtype("--dtype takes f32, bf16 or f16, got", value, 0);
+  else if (!parse_amp(&options->amp, option, value))
     misuse("unknown option", option);
 }
 
@@ -165,10 +197,19 @@ static void check_save(const char *path) {
     misuse("--save takes a name ending in .safetensors or .safetensors.index.json, got", path);
 }
 
+/* Options that others rule out. */
+static void check_amp(const Amp *amp, const Dtype *dtype) {
+  if (amp->level != kNoLevel && dtype) misuse("--amp says what is stored, and takes no", "--dtype");
+  if (amp->level <= 0 && amp->half) misuse("--amp O1 or O2 is missing beside", "--amp-dtype");
+  int is_f16 = amp->half && amp->half->id == TALUS_F16;
+  if (amp->scaler_count > 0 && !is_f16 && amp->loss_scale == 0)
+    misuse("there is no loss scale, as --amp-dtype f16 has, for", "--scaler");
+}
+
 static Options parse_options(int argc, char **argv) {
   Options options = {.optimizer = "adamw",
                      .data = TALUS_DIGITS_CSV,
-                     .dtype = &kDtypes[0],
+                     .amp = {.level = kNoLevel, .loss_weight = 1},
                      .seed = 1,
                      .epochs = 80,
                      .batch = 32,
@@ -185,6 +226,10 @@ static Options parse_options(int argc, char **argv) {
     ++i;
   }
   check_save(options.save);
+  check_amp(&options.amp, options.dtype);
+  if (options.amp.half == NULL) options.amp.half = &kDtypes[1];
+  if (options.dtype == NULL) options.dtype = &kDtypes[0];
+  options.dtype = stored_dtype(&options.amp, options.dtype);
   const char *rows = talus_name_doc("row_gradients", options.optimizer);
   options.rows |= rows != NULL && strcmp(rows, "takes no others") == 0;
   return options;

@@ -8,6 +8,9 @@ import shutil
 import subprocess
 import sys
 
+SMOOTHED = 57  # steps: three epochs of the default batch
+MOST_POINTS = 400  # of a curve in a picture
+
 
 def train(train_digits, *options):
     """Returns (what the run printed, "") or ("", why there is nothing)."""
@@ -62,6 +65,25 @@ def draw(script, svg, what, rows=30, height=600):
         gnuplot(script, f"dumb size {size.columns}, {rows}", "/dev/stdout")
     gnuplot(script, f'svg size 960,{height} background "white"', svg)
     print(f"{what}: {svg}")
+
+
+def trailing_means(values):
+    """For each the mean of SMOOTHED values that end there."""
+    for i in range(len(values)):
+        window = values[max(0, i + 1 - SMOOTHED):i + 1]
+        yield sum(window) / len(window)
+
+
+def thinned(values):
+    stride = -(-len(values) // MOST_POINTS)
+    return list(enumerate(values))[::stride]
+
+
+def show_progress(text):
+    """In place, on a terminal only."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\033[K{text}")
+        sys.stderr.flush()
 
 
 def data_block(name, points):

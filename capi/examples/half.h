@@ -44,4 +44,7 @@ static inline uint16_t f16_narrow(float value) {
   return (uint16_t)(sign | (bits_of(float_of(bits) + 0.5f) - bits_of(0.5f)));
 }
 
+static inline float bf16_round(float value) { return bf16_widen(bf16_narrow(value)); }
+static inline float f16_round(float value) { return f16_widen(f16_narrow(value)); }
+
 #endif

@@ -37,9 +37,13 @@ typedef struct Tensor {
   int first, count; /* elements of parameters and gradients */
 } Tensor;
 
+/* `round` is for products of 16-bit operands, as matrix units have them: sums are f32, and what they
+ * take and give is rounded. Parameters are rounded by whoever sets them. */
 typedef struct Network {
   float parameters[kParameters], gradients[kParameters];
   Tensor weight[kLayers], bias[kLayers];
+  float (*round)(float); /* NULL: all is f32 */
+  float loss_factor;     /* gradients are those of the loss times this */
 } Network;
 
 /* The outputs of all layers for one image; layer 0 is the image itself. */
@@ -88,6 +92,7 @@ static void init_network(Network *net, uint64_t *random) {
   static const char *const kBiases[kLayers] = {"hidden.bias", "output.bias"};
   int first = 0;
   memset(net, 0, sizeof *net);
+  net->loss_factor = 1;
   for (int l = 0; l < kLayers; ++l) {
     int inputs = kWidth[l], outputs = kWidth[l + 1];
     Tensor weight = {kWeights[l], {inputs, outputs}, 2, first, inputs * outputs};
@@ -100,8 +105,13 @@ static void init_network(Network *net, uint64_t *random) {
   }
 }
 
+static void round_all(const Network *net, float *values, int count) {
+  for (int i = 0; net->round && i < count; ++i) values[i] = net->round(values[i]);
+}
+
 static void forward(const Network *net, const Image *image, Activations *a) {
   memcpy(a->of[0], image->pixels, sizeof image->pixels);
+  round_all(net, a->of[0], kPixels);
   for (int l = 0; l < kLayers; ++l) {
     int inputs = kWidth[l], outputs = kWidth[l + 1];
     const float *weight = net->parameters + net->weight[l].first, *in = a->of[l];
@@ -111,6 +121,7 @@ static void forward(const Network *net, const Image *image, Activations *a) {
       for (int o = 0; o < outputs; ++o) out[o] += in[i] * weight[i * outputs + o];
     for (int o = 0; l + 1 < kLayers && o < outputs; ++o)
       out[o] = out[o] < 0 ? 0 : out[o]; /* relu */
+    round_all(net, out, outputs);
   }
 }
 
@@ -130,6 +141,7 @@ static void backward(Network *net, const Activations *a, float delta[kWidest]) {
     const float *weight = net->parameters + net->weight[l].first, *in = a->of[l];
     float *weight_gradient = net->gradients + net->weight[l].first;
     float *bias_gradient = net->gradients + net->bias[l].first, below[kWidest];
+    round_all(net, delta, outputs);
     for (int o = 0; o < outputs; ++o) bias_gradient[o] += delta[o];
     for (int i = 0; i < inputs; ++i) {
       float sum = 0;
@@ -141,7 +153,8 @@ static void backward(Network *net, const Activations *a, float delta[kWidest]) {
   }
 }
 
-/* Computes the mean loss of a batch, seen through noise, and its gradients. */
+/* Computes the mean loss of a batch, seen through noise, and its gradients times loss_factor. The loss
+ * and its derivative are f32 in any case. */
 static double compute_gradients(Network *net, Images batch, float noise, uint64_t *random) {
   Activations a;
   float delta[kWidest];
@@ -151,9 +164,10 @@ static double compute_gradients(Network *net, Images batch, float noise, uint64_
     Image image = add_noise(&batch.image[i], noise, random);
     forward(net, &image, &a);
     loss += cross_entropy(a.of[kLayers], image.digit, delta) / batch.count;
-    for (int c = 0; c < kClasses; ++c) delta[c] /= (float)batch.count;
+    for (int c = 0; c < kClasses; ++c) delta[c] = delta[c] / (float)batch.count * net->loss_factor;
     backward(net, &a, delta);
   }
+  round_all(net, net->gradients, kParameters);
   return loss;
 }
 

@@ -13,13 +13,11 @@ from typing import NamedTuple
 import digits_training
 
 LEAST = 0.95
-MOST_POINTS = 400  # of a curve in the picture
-SMOOTHED = 57  # steps: three epochs of the default batch
 
 
 class Run(NamedTuple):
     lrs: list  # of each step
-    losses: list  # of each step, the mean of SMOOTHED steps that end there
+    losses: list  # of each step, over the last ones
     output: str
     error: str  # "" if it went well
 
@@ -38,12 +36,6 @@ def schedules(steps):
     ]
 
 
-def trailing_means(values):
-    for i in range(len(values)):
-        window = values[max(0, i + 1 - SMOOTHED):i + 1]
-        yield sum(window) / len(window)
-
-
 def train(arguments, spec, trace):
     output, error = digits_training.train(arguments.train_digits, *arguments.options,
                                           "--schedule", f"lr {spec}", "--trace", trace)
@@ -51,7 +43,7 @@ def train(arguments, spec, trace):
         return Run([], [], "", error)
     with open(trace, encoding="utf-8") as file:
         steps = list(csv.DictReader(file))
-    losses = trailing_means([float(step["train_loss"]) for step in steps])
+    losses = digits_training.trailing_means([float(step["train_loss"]) for step in steps])
     return Run([float(step["lr"]) for step in steps], list(losses), output, "")
 
 
@@ -68,12 +60,6 @@ def all_runs(arguments):
             yield name, run.result()
 
 
-def show_progress(text):
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\033[K{text}")
-        sys.stderr.flush()
-
-
 def report(name, run, least):
     """Prints one row; returns whether it is as it must be."""
     if run.error:
@@ -86,11 +72,6 @@ def report(name, run, least):
     return test >= least
 
 
-def thinned(values):
-    stride = -(-len(values) // MOST_POINTS)
-    return list(enumerate(values))[::stride]
-
-
 def plot(runs, svg):
     """The schedules above, the losses that they lead to below, on one axis of steps."""
     script = ["set multiplot layout 2,1", "set key outside right noenhanced", "set lmargin 10",
@@ -99,7 +80,7 @@ def plot(runs, svg):
     for kind, above in ("lr", True), ("loss", False):
         for i, run in enumerate(runs.values()):
             values = run.lrs if above else run.losses
-            script += digits_training.data_block(f"{kind}{i}", thinned(values))
+            script += digits_training.data_block(f"{kind}{i}", digits_training.thinned(values))
         if not above:
             script += ["set logscale y", "set yrange [*:*] noextend", "unset offsets",
                        "set ylabel 'training loss'", "set xlabel 'step'"]
@@ -113,14 +94,14 @@ def main():
     arguments = digits_training.parse_arguments(__doc__, LEAST)
     runs, good, count = {}, True, 1 + len(schedules(1))
     print(f"{'schedule':<19}  final loss  validation      test")
-    show_progress(f"training with {count} schedules")
+    digits_training.show_progress(f"training with {count} schedules")
     for name, run in all_runs(arguments):
         runs[name] = run
-        show_progress("")
+        digits_training.show_progress("")
         good &= report(name, run, arguments.least)
         if len(runs) < count:
-            show_progress(f"training: {len(runs)} of {count} done")
-    show_progress("")
+            digits_training.show_progress(f"training: {len(runs)} of {count} done")
+    digits_training.show_progress("")
     curves = {name: run for name, run in runs.items() if run.losses}
     if arguments.plot and curves:
         plot(curves, arguments.plot)

@@ -3,9 +3,9 @@
  *     train_digits --optimizer sgd --set lr=0.05 --dtype bf16
  *
  * The network and its gradients (perceptron.h) are the program's own affair; talus sees pointers,
- * dtypes and names. For the use of the library read create_optimizer, train_epoch and train, and
- * for checkpoints digits_checkpoint.h: a run that is stopped, also inside an epoch, and resumed
- * gives the bits of one that is not.
+ * dtypes and names. For the use of the library read create_optimizer, train_epoch and train, for
+ * mixed precision digits_amp.h, and for checkpoints digits_checkpoint.h: a run that is stopped, also
+ * inside an epoch, and resumed gives the bits of one that is not.
  * Nothing here knows what algorithms and hyperparameters there are, so a new one runs at once.
  *
  * Fixed before any tuning: the split into three thirds by kSplitSeed, whatever --seed is; the
@@ -22,6 +22,7 @@
 
 #include <talus.h>
 
+#include "digits_amp.h"
 #include "digits_checkpoint.h"
 #include "digits_failure.h"
 #include "digits_images.h"
@@ -40,8 +41,9 @@ static const struct {
 } kPresets[] = {
     {"adamw", "lr", 0.01}, {"adam", "lr", 0.01}, {"sgd", "lr", 0.1}, {"sgd", "momentum", 0.9}};
 
-/* A network's numbers in the dtype of the run: in f32 its own memory, else a 16-bit copy of it; and
- * what talus sees of them. */
+/* A network's numbers as they are stored, and what talus sees of them. Gradients of f32 are the
+ * network's own memory, and so are parameters where the network computes in f32; else these are a copy,
+ * which its own are a cast of. */
 typedef struct Storage {
   const Dtype *dtype;
   void *data, *grad;
@@ -66,6 +68,7 @@ typedef struct Run {
   Network net;
   Storage storage;
   talus_optimizer *opt;
+  talus_scaler *scaler; /* NULL: none */
   Images training, validation, test;
   Position at;
   FILE *log, *trace;
@@ -81,12 +84,17 @@ static void store_gradients(const Network *net, const Storage *storage) {
   send(storage->talus_grad, grad, kParameters * element_bytes(storage));
 }
 
-/* What talus updated goes to the network, which computes in f32. */
+static float stored_parameter(const Storage *storage, int i) {
+  if (storage->dtype->widen) return storage->dtype->widen(((const uint16_t *)storage->data)[i]);
+  return ((const float *)storage->data)[i];
+}
+
+/* What talus updated goes to the network: widened where it computes in f32, cast where it does not. */
 static void load_parameters(Network *net, const Storage *storage) {
-  const uint16_t *data = storage->data;
   fetch(storage->data, storage->talus_data, kParameters * element_bytes(storage));
-  for (int i = 0; storage->dtype->widen && i < kParameters; ++i)
-    net->parameters[i] = storage->dtype->widen(data[i]);
+  if (storage->data == net->parameters) return;
+  for (int i = 0; i < kParameters; ++i) net->parameters[i] = stored_parameter(storage, i);
+  round_all(net, net->parameters, kParameters);
 }
 
 static Storage create_storage(const Dtype *dtype, Network *net) {
@@ -97,6 +105,9 @@ static Storage create_storage(const Dtype *dtype, Network *net) {
     uint16_t *data = storage.data = allocate(1, bytes);
     storage.grad = allocate(1, bytes);
     for (int i = 0; i < kParameters; ++i) data[i] = dtype->narrow(net->parameters[i]);
+  } else if (net->round) {
+    storage.data = allocate(1, bytes);
+    memcpy(storage.data, net->parameters, bytes);
   }
   storage.talus_data = to_device(storage.data, bytes);
   storage.talus_grad = to_device(storage.grad, bytes);
@@ -106,22 +117,25 @@ static Storage create_storage(const Dtype *dtype, Network *net) {
   return storage;
 }
 
-static void destroy_storage(Storage *storage) {
+static void destroy_storage(Storage *storage, const Network *net) {
   release(storage->talus_data);
   release(storage->talus_grad);
   release(storage->talus_indices);
-  if (storage->dtype->narrow == NULL) return;
-  free(storage->data);
-  free(storage->grad);
+  if (storage->data != net->parameters) free(storage->data);
+  if (storage->grad != net->gradients) free(storage->grad);
+}
+
+/* Behind a 16-bit parameter talus keeps an f32 master. */
+static talus_param describe(const Run *run, const Tensor *tensor) {
+  const Storage *storage = &run->storage;
+  void *grad = run->options.rows ? NULL : storage->talus_grad;
+  return describe_tensor(tensor, storage->dtype->id, element_bytes(storage), storage->talus_data,
+                         grad);
 }
 
 /* Hands a tensor to a group, once: the pointers stay the same for the whole run. */
 static void add_tensor(talus_optimizer *opt, int32_t group, const Run *run, const Tensor *tensor) {
-  const Storage *storage = &run->storage;
-  void *grad = run->options.rows ? NULL : storage->talus_grad;
-  /* Behind a 16-bit parameter talus keeps an f32 master. */
-  talus_param param = describe_tensor(tensor, storage->dtype->id, element_bytes(storage),
-                                      storage->talus_data, grad);
+  talus_param param = describe(run, tensor);
   CHECK(talus_add_params(opt, group, 1, &param, NULL));
 }
 
@@ -179,6 +193,7 @@ static talus_optimizer *create_optimizer(const Run *run) {
     add_tensor(opt, 0, run, &run->net.weight[l]);
     add_tensor(opt, biases, run, &run->net.bias[l]);
   }
+  set_up_gradients(opt, &options->amp, run->scaler);
   return opt;
 }
 
@@ -198,22 +213,26 @@ static void print_hypers(const talus_optimizer *opt, const char *algorithm) {
   printf("\n");
 }
 
-static void print_stats(talus_optimizer *opt, const Storage *storage) {
-  talus_stats stats;
-  memset(&stats, 0, sizeof stats);
-  stats.struct_size = sizeof stats;
-  CHECK(talus_get_stats(opt, 1, &stats));
+static void print_stats(const Run *run) {
+  const Amp *amp = &run->options.amp;
+  talus_param param = describe(run, &run->net.weight[0]);
+  talus_stats stats = stats_of(run->opt);
   printf("%lld steps of %d %s parameters, %llu bytes of state\n", (long long)stats.steps,
-         (int)kParameters, storage->dtype->name, (unsigned long long)stats.state_bytes);
+         (int)kParameters, run->storage.dtype->name, (unsigned long long)stats.state_bytes);
+  if (amp->level != kNoLevel || checks_gradients(amp))
+    print_amp(amp, run->opt, &param, run->scaler, run->at.skipped);
 }
 
 /* The parameters as f32, which tells runs apart to the last bit. */
-static void write_parameters(const Network *net, const char *path) {
+static void write_parameters(const Storage *storage, const char *path) {
   FILE *file = path ? fopen(path, "wb") : NULL;
   if (path == NULL) return;
   if (file == NULL) fail("cannot be written", path);
-  size_t written = fwrite(net->parameters, sizeof *net->parameters, kParameters, file);
-  if (fclose(file) != 0 || written != kParameters) fail("cannot be written", path);
+  for (int i = 0; i < kParameters; ++i) {
+    float value = stored_parameter(storage, i);
+    fwrite(&value, sizeof value, 1, file);
+  }
+  if (ferror(file) | fclose(file)) fail("cannot be written", path);
 }
 
 static void print_score(const char *part, Score score) {
@@ -234,12 +253,14 @@ static void train_epoch(Run *run) {
   Images images = run->training;
   while (run->at.image < images.count && !is_stopped(run)) {
     Images batch = batch_at(images, run->at.image, run->options.batch);
+    double scale = scale_of(run->scaler);
+    run->net.loss_factor = (float)(run->options.amp.loss_weight * scale);
     double loss = compute_gradients(&run->net, batch, kNoise, &run->at.random);
     run->at.loss += loss * batch.count / images.count;
     store_gradients(&run->net, &run->storage);
     if (run->options.rows) bind_rows(run);
-    trace_step(run->trace, run->opt, steps_of(run), loss);
-    CHECK(talus_step(run->opt, NULL));
+    trace_step(run->trace, run->opt, steps_of(run), loss, scale);
+    run->at.skipped += step_and_update(run->opt, &run->options.amp, run->scaler);
     load_parameters(&run->net, &run->storage);
     run->at.image += batch.count;
   }
@@ -263,7 +284,7 @@ static void end_epoch(Run *run, int progress) {
   Score score = score_of(&run->net, run->validation);
   long long epoch = ++run->at.epoch;
   if (progress) show_progress(epoch, run->options.epochs, score);
-  log_epoch(run->log, epoch, run->at.loss, score);
+  log_epoch(run->log, epoch, run->at.loss, score, scale_of(run->scaler), run->at.skipped);
   if (waits_for_reports(&run->options)) CHECK(talus_observe(run->opt, score.loss));
   run->at.image = 0;
   run->at.loss = 0;
@@ -303,7 +324,7 @@ static void start(Run *run, Images all) {
 
 /* A run that was stopped has not ended, and does not look at the test third. */
 static void report(const Run *run) {
-  print_stats(run->opt, &run->storage);
+  print_stats(run);
   print_score("validation", score_of(&run->net, run->validation));
   if (run->at.epoch == run->options.epochs)
     print_score("test", score_of(&run->net, run->test));
@@ -320,7 +341,9 @@ int main(int argc, char **argv) {
   shuffle_by_split(all);
   run.training = third(all, 0), run.validation = third(all, 1), run.test = third(all, 2);
   init_network(&run.net, &run.at.random);
+  run.net.round = rounding_of(&run.options.amp);
   run.storage = create_storage(run.options.dtype, &run.net);
+  run.scaler = create_scaler(&run.options.amp, TALUS_DIGITS_DEVICE);
   run.opt = create_optimizer(&run);
 
   print_hypers(run.opt, run.options.optimizer);
@@ -330,12 +353,13 @@ int main(int argc, char **argv) {
   train(&run);
   close_log(run.log, run.options.log);
   close_log(run.trace, run.options.trace);
-  write_parameters(&run.net, run.options.parameters);
+  write_parameters(&run.storage, run.options.parameters);
   if (run.options.save) save(run.opt, run.options.save, &run.at, run.training);
   report(&run);
 
   talus_destroy(run.opt);
-  destroy_storage(&run.storage);
+  talus_scaler_destroy(run.scaler);
+  destroy_storage(&run.storage, &run.net);
   free(all.image);
   if (fflush(stdout) != 0) fail("cannot be written", "standard output");
   return 0;

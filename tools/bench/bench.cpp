@@ -42,7 +42,15 @@ Subject subject_of(const Options& options) {
           parse_dtype(options.grad.empty() ? options.param : options.grad),
           options.norm ? TALUS_MASTER_AUTO : parse_master(options.master),
           options.norm,
-          options.threads};
+          options.threads,
+          options.check_finite,
+          options.max_grad_norm};
+}
+
+std::string check_of(const Options& options) {
+  std::string check = options.check_finite ? "finite" : "";
+  if (options.max_grad_norm > 0) check += check.empty() ? "norm" : ", norm";
+  return check.empty() ? "none" : check;
 }
 
 // ---- before anything is allocated --------------------------------------------------------------
@@ -75,6 +83,7 @@ Row describe_row(const Options& options, const Preset& preset, const Subject& su
   row.param = options.norm ? "none" : options.param;
   row.grad = info(subject.grad).name;
   row.master = !options.norm && subject.has_master() ? "f32" : "none";
+  row.check = check_of(options);
   row.threads = options.threads;
   return row;
 }

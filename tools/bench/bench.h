@@ -15,14 +15,17 @@ struct Options {
   std::vector<std::string> presets{"gpt2"}, preset_dirs;
   std::string rule = "adamw", param = "f32", grad, master = "auto";  // grad empty: as param
   int threads = 1, pairs = 7;
-  double seconds = 30;  // for the samples of one row
-  bool norm = false;    // the norm of the gradients instead of a step
+  double seconds = 30;        // for the samples of one row
+  bool norm = false;          // the norm of the gradients instead of a step
+  bool check_finite = false;  // gradients scaled back and checked, as with a loss scaler
+  double max_grad_norm = 0;   // and clipped; 0: off
   std::function<void(const std::string&)> progress;
 };
 
 // Medians over the kept samples; kNone where there is none.
 struct Row {
   std::string preset, rule, param, grad, master, state;  // master, state: "none" if there is none
+  std::string check;  // of the gradients: "none", "finite", "norm" or both as "finite, norm"
   int threads = 1;
   double ns_per_param = kNone, gb_per_s = kNone, roof_gb_per_s = kNone;
   double stream_gb_per_s = kNone;  // kNone: the case may lie in the cache, see stream.h

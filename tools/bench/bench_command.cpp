@@ -33,6 +33,7 @@ Json row_json(const bench::Row& row) {
           {"grad", row.grad},
           {"master", row.master},
           {"state", row.state},
+          {"check", row.check},
           {"threads", row.threads},
           {"ns_per_param", number_or_null(row.ns_per_param)},
           {"gb_per_s", number_or_null(row.gb_per_s)},
@@ -56,7 +57,8 @@ std::string format_rows(const std::vector<bench::Row>& rows) {
                                                   "pairs"}};
   for (const bench::Row& row : rows) {
     const std::string pairs = fmt::format("{} of {}", row.pairs_kept, row.pairs_tried);
-    cells.push_back({row.preset, row.rule, fmt::format("{}/{}/{}", row.param, row.grad, row.master),
+    const std::string rule = row.check == "none" ? row.rule : row.rule + " + " + row.check;
+    cells.push_back({row.preset, rule, fmt::format("{}/{}/{}", row.param, row.grad, row.master),
                      fmt::format("{}", row.threads), cell(row.ns_per_param, "{:.4f}"),
                      cell(row.gb_per_s, "{:.1f}"), cell(row.roof_gb_per_s, "{:.1f}"),
                      cell(row.stream_gb_per_s, "{:.1f}"), cell(row.ratio, "{:.3f}"),
@@ -120,6 +122,7 @@ constexpr const char* kFooter =
     "median of the kept samples. Dropped: preempted, or the two roofs differ by more than 8 %.\n"
     "stream is the better of memcpy and a triad in the same run (with --norm, of what they read);\n"
     "'-' if the case may lie in the cache. Bytes are read + written. A ratio above 1 is noise.\n"
+    "A check and a clip read the gradients once more, once for both, and so does their roof.\n"
     "A rule that takes gradients of rows alone is given 1 % of the rows of each tensor, others "
     "each\n"
     "time, and its ratio is case time / time of a dense step of adam over tensors of that shape.\n"
@@ -160,6 +163,11 @@ Command add_bench(CLI::App& app) {
       ->capture_default_str();
   line->add_flag("--norm", options.norm,
                  "The norm of the gradients against a read of them, instead of a step");
+  line->add_flag("--check-finite", options.check_finite,
+                 "With a loss scaler: gradients are scaled back and checked");
+  line->add_option("--max-grad-norm", options.max_grad_norm,
+                   "Clip the norm of all gradients; 0: off")
+      ->check(CLI::NonNegativeNumber);
   line->add_flag("--json", arguments->json, "Print JSON, a list of rows");
   line->add_option("--plot", arguments->plot_file, "Draw the ratio of each preset as SVG");
   line->footer(kFooter);

@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import make_presets
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "presets")
-KEYS = ("preset rule param grad master state threads ns_per_param gb_per_s roof_gb_per_s "
+KEYS = ("preset rule param grad master state check threads ns_per_param gb_per_s roof_gb_per_s "
         "stream_gb_per_s ratio ns_per_tensor ns_per_tensor_least pairs_kept pairs_tried "
         "established")
 # As published, or counted from the models by others: tensors, parameters.
@@ -97,13 +97,25 @@ def check_run():
              (("--param", "f16", "--threads", "2"), ("adamw", "f16", "f16", "f32", "f32"), 28),
              (("--param", "f64"), ("adamw", "f64", "f64", "none", "f64"), 56),
              (("--norm", "--grad", "bf16"), ("norm", "none", "bf16", "none", "none"), 2),
-             (("--norm",), ("norm", "none", "f32", "none", "none"), 4)]
+             (("--norm",), ("norm", "none", "f32", "none", "none"), 4),
+             # the gradients once more, once for both
+             (("--check-finite",), ("adamw", "f32", "f32", "none", "f32"), 4 + 28),
+             (("--param", "bf16", "--max-grad-norm", "0.1"),
+              ("adamw", "bf16", "bf16", "f32", "f32"), 2 + 28),
+             (("--param", "f16", "--check-finite", "--max-grad-norm", "0.1", "--grad", "f32"),
+              ("adamw", "f16", "f32", "f32", "f32"), 4 + 30),
+             (("--rule", "lamb", "--check-finite"), ("lamb", "f32", "f32", "none", "f32"), 44),
+             (("--norm", "--check-finite", "--grad", "f16"),
+              ("norm", "none", "f16", "none", "none"), 2)]
     kept = 0
     for arguments, expected, size in cases:
         [row] = rows("--preset", "small", "--pairs", "5", "--seconds", "2", *arguments)
         check_row(row)
         got = tuple(row[key] for key in ("rule", "param", "grad", "master", "state"))
         expect(got, expected, f"what {arguments} measures")
+        checks = ["finite"] * ("--check-finite" in arguments)
+        checks += ["norm"] * ("--max-grad-norm" in arguments)
+        expect(row["check"], ", ".join(checks) or "none", f"check of {arguments}")
         if row["pairs_kept"]:
             kept += 1
             expect(round(bytes_per_param(row), 6), size, f"bytes per parameter of {arguments}")
@@ -141,7 +153,7 @@ def check_errors():
         if part not in text:
             fail(f"expected {part!r} in talus bench --help\n{text}")
     for arguments in (("--pairs", "4"), ("--threads", "0"), ("--param", "f8"), ("extra",),
-                      ("--seconds", "-1"), ("--master", "f64")):
+                      ("--seconds", "-1"), ("--master", "f64"), ("--max-grad-norm", "-1")):
         run(*arguments, code=2)
     for arguments, parts in (
             (("--preset", "gpt3"), ("gpt3", "gpt2", "small")),

@@ -131,12 +131,22 @@ StepCase::StepCase(const Preset& preset, const Subject& subject)
   check(Optimizer::create(subject.algorithm, &optimizer_));
   check(optimizer_->set_setting("threads", subject.threads));
   check(optimizer_->set_allocator(huge_allocator()));
+  set_up_check();
   add_params(preset);
   if (subject.by_rows()) draw_rows(preset);
   check(optimizer_->prepare(nullptr));
   if (!subject.norm) work();
   find_roofs();
   if (subject.by_rows()) dense_ = std::make_unique<StepCase>(preset, subject.dense());
+}
+
+// A scale that never moves: every step has the same work.
+void StepCase::set_up_check() {
+  check(optimizer_->set_setting("max_grad_norm", subject_.max_grad_norm));
+  if (!subject_.check_finite) return;
+  scaler_ = std::make_shared<Scaler>();
+  check(scaler_->set("dynamic", 0));
+  check(optimizer_->attach_scaler(scaler_));
 }
 
 void StepCase::add_params(const Preset& preset) {
@@ -208,7 +218,8 @@ void StepCase::find_roofs() {
     return;
   }
   const Group& group = optimizer_->model().group_of(0);
-  if (group.needs_total()) add_roof(table.read_gradients, {double(size_of(subject_.grad)), 0});
+  if (group.needs_total() || subject_.reads_gradients_first())
+    add_roof(table.read_gradients, {double(size_of(subject_.grad)), 0});
   const VariantRoof passes = table.step[rule_index(group.rule())][group.variant()];
   const int mix = mix_of(subject_.param, subject_.grad, subject_.has_master());
   size_t pass = 0;
@@ -226,9 +237,19 @@ void StepCase::add_roof(SegmentsFn function, const PassBytes& bytes) {
 }
 
 void StepCase::work() {
+  if (subject_.norm) return measure();
   if (subject_.by_rows()) bind_rows();
-  if (!subject_.norm) return check(optimizer_->step(nullptr));
-  const Measure what{};
+  step();
+}
+
+void StepCase::step() {
+  check(optimizer_->step(nullptr));
+  if (scaler_) check(scaler_->update());
+}
+
+void StepCase::measure() {
+  Measure what{};
+  if (scaler_) what.entry.factor = 1 / double(scaler_->scale());
   if (cpu_backend().measure(optimizer_->backend_context(), &what, nullptr) != TALUS_OK)
     throw std::runtime_error("the norm could not be measured");
 }

@@ -19,8 +19,11 @@ struct Subject {
   int32_t master;  // TALUS_MASTER_...
   bool norm;       // of the gradients, no step: parameters and state are never touched
   int threads;
+  bool check_finite;     // with a scaler
+  double max_grad_norm;  // 0: off
 
   bool has_master() const;
+  bool reads_gradients_first() const { return check_finite || max_grad_norm > 0; }
   // Of a rule that takes gradients of rows alone: it gets 1 in kRowShare rows of each tensor, other
   // ones each time, and its roof is a step of `dense()` over tensors of the same shape.
   bool by_rows() const;
@@ -60,12 +63,16 @@ class StepCase {
   void add_params(const Preset& preset);
   void draw_rows(const Preset& preset);
   void bind_rows();
+  void set_up_check();
+  void step();
+  void measure();
   void find_roofs();
   void add_roof(talus::SegmentsFn function, const PassBytes& bytes);
 
   Subject subject_;
   HugeMemory params_, grads_;
   std::unique_ptr<talus::Optimizer> optimizer_;  // goes before the memory it points to
+  std::shared_ptr<talus::Scaler> scaler_;        // where gradients are checked
   std::vector<talus::SegmentsFn> roofs_;         // of each pass, and of the norm first
   // By rows: of each tensor that has some, in several draws, so that no cache has them from the last
   // time; and the dense case.

@@ -168,6 +168,31 @@ def number(value):
     return f"{value:.17g}" if value != int(value) else str(int(value))
 
 
+BYTES = "param", "grad", "master", "stored", "read", "written"
+# m and v are f32, f64 for f64; a master is read and written, and the parameter written beside it.
+ADAMW_BYTES = {("f32", "f32", "none", 16, 16, 12), ("f32", "bf16", "none", 14, 14, 12),
+               ("f32", "f16", "none", 14, 14, 12), ("bf16", "bf16", "f32", 16, 14, 14),
+               ("bf16", "f32", "f32", 18, 16, 14), ("f16", "f16", "f32", 16, 14, 14),
+               ("f16", "f32", "f32", 18, 16, 14), ("bf16", "bf16", "none", 12, 12, 10),
+               ("bf16", "f32", "none", 14, 14, 10), ("f16", "f16", "none", 12, 12, 10),
+               ("f64", "f64", "none", 32, 32, 24), ("f64", "f32", "none", 28, 28, 24)}
+SIZES = {"f32": 4, "bf16": 2, "f16": 2, "f64": 8, "none": 0}
+
+
+def check_bytes(entry, flat):
+    """The choices of dtypes: parts add up, and the two forms of the list agree."""
+    name = entry["name"]
+    for row in entry["bytes"]:
+        what = f"{name}: bytes of {row['param']}, {row['grad']}, {row['master']}"
+        state = entry["state_bytes"]["default"] * (2 if row["param"] == "f64" else 1)
+        expect(row["stored"], sum(SIZES[row[key]] for key in BYTES[:3]) + state, what)
+        expect(row["moved"], row["read"] + row["written"], what)
+        if not SIZES[row["grad"]] <= row["read"] or not SIZES[row["param"]] <= row["written"]:
+            sys.exit(f"{what}: expected to read the gradient and to write the parameter, got {row}")
+        expect_in(" ".join(str(number(row[key]) if key not in BYTES[:3] else row[key])
+                           for key in (*BYTES, "moved")), flat, what)
+
+
 def check_rule():
     names = [entry["name"] for entry in read_json("list")]
     for name in names:
@@ -199,6 +224,10 @@ def check_rule():
         expect(sum(slot["bytes"] for slot in entry["slots"]
                    if slot["per"] == "element" and slot["by_default"]),
                entry["state_bytes"]["default"], f"{name}: bytes per element by default")
+
+        check_bytes(entry, flat)
+    expect({tuple(row[key] for key in BYTES) for row in read_json("list", "adamw")["bytes"]},
+           ADAMW_BYTES, "bytes of adamw")
 
     adamw = {hyper["name"]: hyper for hyper in read_json("list", "adamw")["hyperparameters"]}
     expect([adamw[key]["default"] for key in ("lr", "beta1", "beta2", "eps", "weight_decay")],

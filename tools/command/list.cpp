@@ -108,6 +108,70 @@ std::string state_text(const Json& state) {
                      per_tensor == 0 ? "" : fmt::format(" + {} per tensor", per_tensor));
 }
 
+// Choices of dtypes and what they cost, told by the library.
+struct Storage {
+  const char *param, *grad, *master;
+  int32_t param_dtype, grad_dtype, master_choice;
+};
+constexpr Storage kStorages[] = {
+    {"f32", "f32", "none", TALUS_F32, TALUS_F32, TALUS_MASTER_AUTO},
+    {"f32", "bf16", "none", TALUS_F32, TALUS_BF16, TALUS_MASTER_AUTO},
+    {"f32", "f16", "none", TALUS_F32, TALUS_F16, TALUS_MASTER_AUTO},
+    {"bf16", "bf16", "f32", TALUS_BF16, TALUS_BF16, TALUS_MASTER_F32},
+    {"bf16", "f32", "f32", TALUS_BF16, TALUS_F32, TALUS_MASTER_F32},
+    {"f16", "f16", "f32", TALUS_F16, TALUS_F16, TALUS_MASTER_F32},
+    {"f16", "f32", "f32", TALUS_F16, TALUS_F32, TALUS_MASTER_F32},
+    {"bf16", "bf16", "none", TALUS_BF16, TALUS_BF16, TALUS_MASTER_NONE},
+    {"bf16", "f32", "none", TALUS_BF16, TALUS_F32, TALUS_MASTER_NONE},
+    {"f16", "f16", "none", TALUS_F16, TALUS_F16, TALUS_MASTER_NONE},
+    {"f64", "f64", "none", TALUS_F64, TALUS_F64, TALUS_MASTER_AUTO},
+    {"f64", "f32", "none", TALUS_F64, TALUS_F32, TALUS_MASTER_AUTO},
+};
+
+talus_bytes bytes_of(const talus::Optimizer& optimizer, const Storage& storage) {
+  talus_param param{};
+  param.struct_size = sizeof param;
+  param.dtype = storage.param_dtype;
+  param.grad_dtype = storage.grad_dtype;
+  param.master = storage.master_choice;
+  talus_bytes bytes{};
+  bytes.struct_size = sizeof bytes;
+  talus::check(talus_bytes_per_param(optimizer.handle(), 0, &param, &bytes));
+  return bytes;
+}
+
+// At defaults.
+Json bytes_json(const std::string& name) {
+  const talus::Optimizer optimizer(name);
+  Json rows = Json::array();
+  for (const Storage& storage : kStorages) {
+    const talus_bytes b = bytes_of(optimizer, storage);
+    rows.push_back({{"param", storage.param},
+                    {"grad", storage.grad},
+                    {"master", storage.master},
+                    {"stored", b.param + b.grad + b.master + b.state},
+                    {"read", b.read},
+                    {"written", b.written},
+                    {"moved", b.read + b.written}});
+  }
+  return rows;
+}
+
+void print_bytes(const Json& bytes) {
+  std::vector<std::vector<std::string>> rows = {
+      {"parameter", "gradient", "master", "stored*", "read", "written", "moved"}};
+  for (const Json& row : bytes) {
+    std::vector<std::string> cells = {row["param"], row["grad"], row["master"]};
+    for (const char* key : {"stored", "read", "written", "moved"})
+      cells.push_back(fmt::format("{}", row[key].get<double>()));
+    rows.push_back(std::move(cells));
+  }
+  fmt::print("\n{}", format_table(rows));
+  fmt::print(
+      "* bytes for each element at defaults, gradient included; moved: by a step, which reads the\n"
+      "  gradient once more where its norm is measured, clipped or checked\n");
+}
+
 // What both forms of the list say of a name.
 Json entry_json(const std::string& name) {
   const std::string rule = rule_of(name);
@@ -145,6 +209,7 @@ Json rule_json(const std::string& name) {
                               {"bytes", bytes.bytes},
                               {"by_default", least.count(slot) != 0}});
   }
+  entry["bytes"] = bytes_json(name);
   return entry;
 }
 
@@ -204,6 +269,7 @@ void print_rule(const std::string& name) {
   fmt::print("\n{}", format_table(slots));
   fmt::print("* for each element of an f32 parameter: {} in all\n",
              state_text(entry["state_bytes"]));
+  print_bytes(entry["bytes"]);
 }
 
 // ---- schedules
