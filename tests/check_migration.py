@@ -124,13 +124,27 @@ class Migration:
 
 def check_methods(sections):
     calls = set(re.findall(r"\b(talus_\w+)\(", (root / "include/talus.h").read_text()))
-    theirs = [row for title, rows in sections.items() if title.startswith("Attributes")
-              for row in rows]
+    theirs = [row for title, rows in sections.items()
+              if title.startswith(("Attributes", "Mixed precision")) for row in rows]
     if not theirs:
         problems.append("no table of attributes and methods")
     for name, here, _ in theirs:
         if here not in ABSENT and not all(call in calls for call in names_in(here) or [here]):
             problems.append(f"{name}: {here} is neither calls of talus.h nor one of {ABSENT}")
+
+
+def check_mixed_precision(rows):
+    """Every parameter of the scaler, and every setting about gradients, is in the table."""
+    known = {owner: {each["name"] for each in read_json(owner)["parameters"]}
+             for owner in ("scaler", "settings")}
+    told = {name for _, _, here, _ in rows for name in names_in(here)}
+    wanted = known["scaler"] | {name for name in known["settings"]
+                                if re.search(r"grad|finite", name)}
+    problems.extend(f"mixed precision: no row gives `{name}`" for name in sorted(wanted - told))
+    problems.extend(f"mixed precision: neither scaler nor settings have `{name}`"
+                    for name in sorted(told - known["scaler"] - known["settings"]))
+    problems.extend(f"mixed precision: {here!r} is neither a name nor one of {ABSENT}"
+                    for _, _, here, _ in rows if not names_in(here) and here not in ABSENT)
 
 
 def schedule_parameters():
@@ -163,6 +177,7 @@ def check_page(entries):
     Migration(sections["Schedulers"], sections["Parameters of schedulers"],
               {kind: kind for kind in schedules}, schedules).check()
     check_methods(sections)
+    check_mixed_precision(sections["Parameters of mixed precision"])
     check_examples(page)
     header = (root / "include/talus.h").read_text(encoding="utf-8")
     for name in set(re.findall(r"`((?:talus_|TALUS_)\w+)", page)):

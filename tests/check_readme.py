@@ -1,4 +1,4 @@
-"""README.md against what it speaks of: the example is the compiled file, the map names every folder,
+"""README.md against what it speaks of: its C is what was compiled, the map names every folder,
 and every algorithm that the library knows is there. Arguments: source root, talus library."""
 import ctypes
 import pathlib
@@ -19,6 +19,13 @@ example = body((root / "tests/readme_example.c").read_text(encoding="utf-8"))
 blocks = [b.strip() for b in re.findall(r"```c\n(.*?)```", readme, re.S)]
 if example not in blocks:
     problems.append("no C block equals tests/readme_example.c")
+
+# Other blocks are pieces of what is compiled for the page on migration, indented less.
+compiled = re.sub(r"^ +", "", (root / "tests/migration_examples.c").read_text(encoding="utf-8"),
+                  flags=re.M)
+for block in blocks:
+    if block != example and re.sub(r"^ +", "", block, flags=re.M) not in compiled:
+        problems.append(f"not compiled in tests/migration_examples.c:\n{block}")
 
 for folder in sorted(p for p in root.glob("lib/*/") if p.is_dir()):
     if f"lib/{folder.name}/" not in readme:

@@ -103,6 +103,34 @@ static void train_setting_after(talus_optimizer *opt) {
 }
 /* ---- */
 
+/* The gradient is 2 but for two steps, where it is no number in 16 bits. */
+static const int kOverflows[] = {3, 7};
+static void compute_scaled_gradients(double scale) {
+  gradient = 2 * scale;
+  for (int i = 0; i < 2; ++i)
+    if (step_count == kOverflows[i]) gradient = HUGE_VAL;
+  compute_gradients();
+}
+
+/* ---- on the page */
+/* scaler.scale(loss).backward(); scaler.unscale_(optimizer); clip_grad_norm_(parameters, 1.0)
+ * scaler.step(optimizer); scaler.update() */
+static void train_scaled(talus_optimizer *opt) {
+  talus_scaler *scaler;
+  double scale;
+  CHECK(talus_scaler_create(TALUS_CPU, 0, &scaler));
+  CHECK(talus_attach_scaler(opt, scaler));
+  CHECK(talus_set_setting(opt, "max_grad_norm", 1.0));
+  for (int step = 0; step < kSteps; ++step) {
+    CHECK(talus_scaler_scale(scaler, &scale));
+    compute_scaled_gradients(scale); /* of the loss times scale */
+    CHECK(talus_step(opt, NULL));
+    CHECK(talus_scaler_update(scaler, NULL));
+  }
+  talus_scaler_destroy(scaler); /* what it is attached to keeps it */
+}
+/* ---- */
+
 /* What torch warns of, scheduler.step() before optimizer.step(): the next epoch, set too early. */
 static void train_one_ahead(talus_optimizer *opt) {
   for (int epoch = 0; epoch < kEpochs; ++epoch) {
@@ -162,6 +190,25 @@ static void check_rows(const char *what, const Row *rows, size_t count, int ahea
         expect_lr(what, (epoch - ahead) * kBatches + batch, rows[i].lr);
 }
 
+/* Clipped, the gradient is 2 * (1 / (2 + 1e-6)); a skipped step changes nothing. */
+static void check_scaled(void) {
+  talus_stats stats;
+  memset(&stats, 0, sizeof stats);
+  stats.struct_size = sizeof stats;
+  talus_optimizer *opt = create_optimizer();
+  weight = 0, step_count = 0;
+  train_scaled(opt);
+  before_step[kSteps] = weight;
+  for (int step = 0; step < kSteps; ++step)
+    expect_lr("scaled", step,
+              step == kOverflows[0] || step == kOverflows[1] ? 0 : 0.05 * (2 / (2 + 1e-6)));
+  CHECK(talus_get_stats(opt, 1, &stats));
+  if (stats.loss_scale != 16384 || stats.skipped != 2 || stats.grad_norm != 2)
+    stop("scaled", "neither scale, skips nor norm may differ");
+  gradient = 1;
+  talus_destroy(opt);
+}
+
 static void attach_exponential_by_steps(talus_optimizer *opt) {
   talus_schedule *schedule;
   CHECK(talus_schedule_create("exponential", &schedule));
@@ -188,6 +235,7 @@ int main(void) {
     train(tables[i].attach, train_one_ahead);
     check_rows(tables[i].name, tables[i].rows, tables[i].count, 1);
   }
+  check_scaled();
   train(attach_exponential_by_steps, train_by_steps);
   for (size_t i = 0; i < sizeof kExponential / sizeof *kExponential; ++i)
     expect_lr("by steps", kExponential[i].first, kExponential[i].lr);

@@ -1,6 +1,6 @@
 """Runs the `talus` command as a person and as a program would, and compares the two.
 
-    check_command.py TALUS help|info|list|rule|selftest|device|fake-device|errors
+    check_command.py TALUS help|info|list|parameters|rule|selftest|device|fake-device|errors
 
 fake-device: with TALUS_PLUGIN_PATH at the fake plugin of the tests, else whatever device is here.
 """
@@ -145,6 +145,22 @@ def check_list():
     expect(list(state["adam"].values()), [8, 12, 0], "state of adam")
     expect(state["fused_adam"], state["adam"], "state of fused_adam")
     expect(by_name["fused_adam"]["paper"], by_name["adam"]["paper"], "paper of an alias")
+
+
+def check_parameters():
+    """The loss scaler and the settings, in both forms."""
+    firsts = {"scaler": ("init_scale", "real", 65536), "settings": ("threads", "integer", 0)}
+    for name, first in firsts.items():
+        entry = read_json("list", name)
+        text, _ = run("list", name)
+        expect_width(text, f"talus list {name}")
+        expect(entry["name"], name, "name")
+        expect(tuple(entry["parameters"][0][key] for key in ("name", "kind", "default")), first,
+               f"first of {name}")
+        for hyper in entry["parameters"]:
+            expect_in(f"{hyper['name']} {hyper['kind']} ", words(text), f"talus list {name}")
+            expect_in(words(hyper["doc"]), words(text), f"talus list {name}")
+    expect_in("growth_interval integer 2000 [1, ", words(run("list", "scaler")[0]), "scaler")
 
 
 def state_text(state):
@@ -344,7 +360,7 @@ def check_errors():
         expect(out, "", f"stdout of {arguments}")
         if not err:
             sys.exit(f"{arguments}: wrong usage without a word")
-    for arguments in (("list", "adamwx"), ("list", "adamwx", "--json"), ("list", "settings")):
+    for arguments in (("list", "adamwx"), ("list", "adamwx", "--json"), ("list", "devices")):
         out, err = run(*arguments, code=1)
         expect(out, "", f"stdout of {arguments}")
         for part in ("TALUS_E_NAME", arguments[1], "adamw"):

@@ -1,5 +1,5 @@
 // `talus list`: the algorithms and aliases, or one with its hyperparameters and state; schedules, or
-// one with its parameters.
+// one with its parameters; the loss scaler and the settings of an optimizer.
 #include "command.hpp"
 #include "table.hpp"
 
@@ -234,7 +234,7 @@ void print_all() {
   fmt::print("{}", format_table(algorithms));
   if (aliases.size() > 1) fmt::print("\n{}", format_table(aliases));
   fmt::print("\n* bytes for each element of an f32 parameter: at defaults, to all options on\n");
-  fmt::print("schedules: talus list schedules\n");
+  fmt::print("also: talus list schedules; talus list scaler; talus list settings\n");
 }
 
 void print_rule(const std::string& name) {
@@ -332,17 +332,43 @@ void print_schedule(const std::string& name) {
   if (rows.size() > 1) fmt::print("\n{}", format_table(rows));
 }
 
+// ---- what has parameters alone
+
+bool has_parameters_alone(const std::string& name) {
+  return name == "scaler" || name == "settings";
+}
+
+Json parameters_json(const std::string& name) {
+  Json parameters = Json::array();
+  for (const talus_hyper& hyper : talus::hypers(name)) {
+    parameters.push_back(hyper_json(hyper));
+    parameters.back().erase("fixed");
+  }
+  return {{"name", name}, {"parameters", parameters}};
+}
+
+void print_parameters(const std::string& name) {
+  std::vector<std::vector<std::string>> rows = {
+      {name == "scaler" ? "parameter" : "setting", "kind", "default", "range", "doc"}};
+  for (const talus_hyper& hyper : talus::hypers(name))
+    rows.push_back(
+        {hyper.name, kind_name(hyper.kind), default_text(hyper), format_range(hyper), hyper.doc});
+  fmt::print("{}", format_table(rows));
+}
+
 // ---- all
 
 Json json_of(const std::string& name) {
   if (name.empty()) return all_json();
   if (name == "schedules") return schedules_json();
+  if (has_parameters_alone(name)) return parameters_json(name);
   return is_schedule(name) ? schedule_json(name) : rule_json(name);
 }
 
 void print(const std::string& name) {
   if (name.empty()) return print_all();
   if (name == "schedules") return print_schedules();
+  if (has_parameters_alone(name)) return print_parameters(name);
   return is_schedule(name) ? print_schedule(name) : print_rule(name);
 }
 
@@ -361,8 +387,9 @@ std::string rule_of(const std::string& name) { return talus::Optimizer(name).gro
 Command add_list(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* line = app.add_subcommand(
-      "list", "Lists algorithms and aliases, or schedules, or what one of them has");
-  line->add_option("NAME", options->name, "An algorithm or alias, schedules, or schedule/KIND");
+      "list", "Lists algorithms and aliases, schedules, or what one of them has");
+  line->add_option("NAME", options->name,
+                   "An algorithm or alias, schedules, schedule/KIND, scaler or settings");
   line->add_flag("--json", options->json,
                  "Print JSON; an infinite bound is null, and a default that is not there");
   line->footer(
