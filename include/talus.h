@@ -210,7 +210,8 @@ TALUS_API void talus_destroy(talus_optimizer *opt);
 
 /* Adds a group, at any time, also after steps. algorithm NULL: the one given to talus_create. Values
  * set for TALUS_ALL before apply where the algorithm has the name. *group: its index.
- * TALUS_E_NAME: unknown algorithm; TALUS_E_RANGE: such a value is outside the algorithm's range. */
+ * TALUS_E_NAME: unknown algorithm; TALUS_E_RANGE: such a value is outside the algorithm's range;
+ * TALUS_E_UNSUPPORTED: a schedule for TALUS_ALL, of what is no real hyperparameter here. */
 TALUS_API talus_status talus_add_group(talus_optimizer *opt, const char *algorithm, int32_t *group);
 
 /* Returns the count of groups, -1 for NULL. */
@@ -453,7 +454,8 @@ TALUS_API const char *talus_schedule_kind(const talus_schedule *schedule);
 
 /* Sets a parameter, also while the schedule is attached: it acts on the next step. TALUS_E_NAME:
  * unknown; TALUS_E_RANGE: outside its range, or, once the schedule is in use, against another
- * parameter. Until then such conflicts are seen by attach and value. */
+ * parameter or the place of a piece. Until then such conflicts are seen by attach and value. What has
+ * no default cannot be unset. Another "mode" of plateau forgets its reports. */
 TALUS_API talus_status talus_schedule_set(talus_schedule *schedule, const char *name, double value);
 
 /* Reads a parameter; NaN: not set, and without a default of its own. */
@@ -472,8 +474,9 @@ TALUS_API talus_status talus_schedule_get_list(const talus_schedule *schedule, c
                                                int64_t *values, int64_t capacity, int64_t *count);
 
 /* The factor at t: of the base for lambda; of the value before for multiplicative, t >= 1, whose value
- * is base times the product of the factors of 1 .. t. Pure: asked anew at any time. Called on the
- * stepping thread, before anything is touched; must not unwind nor use the optimizer or schedule. */
+ * is base times the product of the factors of 1 .. t, t calls where no earlier product is at hand.
+ * Pure: asked anew at any time. Called on the stepping thread, before anything is touched; must not
+ * unwind nor use the optimizer or schedule. */
 typedef double (*talus_schedule_function)(void *user, int64_t t);
 
 /* Gives lambda or multiplicative its function; destroy(user), where given, is called once it is
@@ -529,7 +532,8 @@ TALUS_API talus_status talus_get_schedule(const talus_optimizer *opt, int32_t gr
                                           const char *hyper, talus_schedule **schedule,
                                           int32_t *clock);
 
-/* Reads what the next step will use, scheduled or not. Calls callbacks; errors as the step's. */
+/* Reads what the next step will use, scheduled or not. Calls callbacks. Errors as the step's, of this
+ * value alone: what excludes it together with others the step finds. */
 TALUS_API talus_status talus_value_now(const talus_optimizer *opt, int32_t group, const char *name,
                                        double *value);
 
@@ -540,7 +544,8 @@ TALUS_API talus_status talus_get_clock(const talus_optimizer *opt, int32_t clock
 
 /* Reports a metric to every plateau schedule attached, once: better than the best so far, or one more
  * bad report; after more than `patience` bad ones every value that it serves shrinks. NaN is never
- * better. TALUS_E_STATE: none is attached. talus_set of the hyperparameter sets that value too. */
+ * better. TALUS_E_STATE: none is attached. talus_set of the hyperparameter sets that value too; so does
+ * attaching anew, and reports are the schedule's. */
 TALUS_API talus_status talus_observe(talus_optimizer *opt, double metric);
 
 /* ---- mixed precision: scale, check, clip ------------------------------------------------------- */

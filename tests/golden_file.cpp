@@ -79,10 +79,15 @@ void read_file(const std::filesystem::path& path, std::vector<GoldenCase>& cases
   }
 }
 
+// Those of schedules are golden_schedules.cpp's.
+bool is_of_rule(const std::filesystem::path& path) {
+  return path.extension() == ".json" && !path.stem().string().starts_with("schedules");
+}
+
 std::vector<GoldenCase> read_folder(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
-    if (entry.path().extension() == ".json") paths.push_back(entry.path());
+    if (is_of_rule(entry.path())) paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
   std::vector<GoldenCase> cases;
   for (const auto& path : paths) {

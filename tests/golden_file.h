@@ -1,4 +1,4 @@
-// The cases of tests/golden/*.json, which tools/golden/golden_file.py describes. No library here.
+// The cases of tests/golden/<rule>.json, which tools/golden/golden_file.py describes. No library here.
 #pragma once
 #include <cstdint>
 #include <map>

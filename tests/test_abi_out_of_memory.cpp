@@ -29,8 +29,15 @@ struct Host {
   int64_t three = 3, many = 70000, six_by_two[2] = {6, 2};
   int32_t group = -1, row_group = -1, last_group = -1;
   talus_allocator allocator{};
+  std::vector<talus_schedule*> schedules;
+  double value = 0;
 
+  ~Host() {
+    for (talus_schedule* schedule : schedules) talus_schedule_destroy(schedule);
+  }
   Host() {
+    schedules.reserve(16);  // later ones are the library's allocations alone
+
     model.add_to(opt);
     REQUIRE(talus_set_setting(opt, "threads", 3) == TALUS_OK);
   }
@@ -147,31 +154,112 @@ std::vector<std::string> results(Host& host) {
   lines.push_back(hex(host.table.data(), host.table.size() * 4));
   lines.push_back(hex(host.half.data(), host.half.size() * 2));
   for (const talus_state& state : states(host.opt)) lines.push_back(hex(state.data, state.bytes));
+  for (const talus_schedule* schedule : host.schedules) lines.push_back(text_of(schedule));
+  lines.push_back(exact(host.value));
   return lines;
 }
 
-std::vector<std::string> undisturbed() {
+std::vector<std::string> undisturbed(const std::vector<Step>& steps) {
   Host host;
-  for (const Step& step : life()) {
+  for (const Step& step : steps) {
     CAPTURE(step.name);
     REQUIRE(step.call(host) == TALUS_OK);
   }
   return results(host);
 }
 
-}  // namespace
+// Schedules by themselves, in an optimizer, and shared with a group that comes later.
+std::vector<Step> life_of_schedules() {
+  const auto create = [](const char* kind) {
+    return [kind](Host& h) {
+      talus_schedule* made = nullptr;
+      const talus_status status = talus_schedule_create(kind, &made);
+      if (status == TALUS_OK) h.schedules.push_back(made);
+      return status;
+    };
+  };
+  const auto attach = [](size_t schedule, int32_t group, const char* hyper) {
+    return [=](Host& h) {
+      return talus_attach_schedule(h.opt, group, hyper, h.schedules[schedule], TALUS_CLOCK_CALLED);
+    };
+  };
+  return {
+      {"a sequence", create("sequential")},
+      {"a chain", create("chained")},
+      {"a product", create("multiplicative")},
+      {"steps", create("multistep")},
+      {"a plateau", create("plateau")},
+      {"milestones",
+       [](Host& h) {
+         const int64_t list[] = {9, 1, 4};
+         return talus_schedule_set_list(h.schedules[3], "milestones", list, 3);
+       }},
+      {"other milestones",
+       [](Host& h) {
+         const int64_t list[] = {2, 1, 2, 7, 0, 5};
+         return talus_schedule_set_list(h.schedules[3], "milestones", list, 6);
+       }},
+      {"parameter", [](Host& h) { return talus_schedule_set(h.schedules[4], "patience", 0); }},
+      {"function",
+       [](Host& h) {
+         const talus_schedule_function f = [](void*, int64_t) { return 0.5; };
+         return talus_schedule_set_function(h.schedules[2], f, nullptr, nullptr);
+       }},
+      {"first piece", [](Host& h) { return talus_schedule_add(h.schedules[0], h.schedules[3]); }},
+      {"milestone of it",
+       [](Host& h) {
+         const int64_t two = 2;
+         return talus_schedule_set_list(h.schedules[0], "milestones", &two, 1);
+       }},
+      {"second piece", [](Host& h) { return talus_schedule_add(h.schedules[0], h.schedules[2]); }},
+      {"chain it", [](Host& h) { return talus_schedule_add(h.schedules[1], h.schedules[0]); }},
+      {"plateau last", [](Host& h) { return talus_schedule_add(h.schedules[1], h.schedules[4]); }},
+      {"attach to all", attach(1, TALUS_ALL, "lr")},
+      {"attach to one", attach(3, 0, "weight_decay")},
+      {"group with schedules", [](Host& h) { return talus_add_group(h.opt, "sgd", &h.group); }},
+      {"step", [](Host& h) { return talus_step(h.opt, nullptr); }},
+      {"report", [](Host& h) { return talus_observe(h.opt, 1); }},
+      {"bad report", [](Host& h) { return talus_observe(h.opt, 1); }},
+      {"value", [](Host& h) { return talus_value_now(h.opt, 0, "lr", &h.value); }},
+      {"alone", [](Host& h) { return talus_schedule_value(h.schedules[0], 1, 1, &h.value); }},
+      {"ask for it",
+       [](Host& h) {
+         talus_schedule* found = nullptr;
+         const talus_status status = talus_get_schedule(h.opt, 1, "lr", &found, nullptr);
+         if (status == TALUS_OK) h.schedules.push_back(found);
+         return status;
+       }},
+      {"ask for a piece",
+       [](Host& h) {
+         talus_schedule* found = nullptr;
+         const talus_status status = talus_schedule_piece(h.schedules[1], 0, &found);
+         if (status == TALUS_OK) h.schedules.push_back(found);
+         return status;
+       }},
+      {"step after reports", [](Host& h) { return talus_step(h.opt, nullptr); }},
+      {"take it from all",
+       [](Host& h) { return talus_attach_schedule(h.opt, TALUS_ALL, "lr", nullptr, 0); }},
+      {"step without", [](Host& h) { return talus_step(h.opt, nullptr); }},
+  };
+}
 
-TEST_CASE("abi: each allocation of each call fails once, and nothing is lost") {
-  const std::vector<std::string> expected = undisturbed();
+// Everything but memory that is got hold of and not used.
+std::vector<std::string> seen(const Host& host) {
+  std::vector<std::string> lines = see(host.opt, Reserved::overlooked);
+  for (const talus_schedule* schedule : host.schedules) lines.push_back(text_of(schedule));
+  return lines;
+}
+
+int64_t each_allocation_fails(const std::vector<Step>& steps) {
+  const std::vector<std::string> expected = undisturbed(steps);
   int64_t failures = 0;
-  const std::vector<Step> steps = life();
   for (size_t failing = 0; failing < steps.size(); ++failing) {
     for (int k = 0;; ++k) {
       CAPTURE(steps[failing].name, k);
       REQUIRE(k < 2000);
       Host host;
       for (size_t i = 0; i < failing; ++i) REQUIRE(steps[i].call(host) == TALUS_OK);
-      const auto before = see(host.opt, Reserved::overlooked);
+      const auto before = seen(host);
       leave_stale_detail(host);
       countdown = k;
       const talus_status status = steps[failing].call(host);
@@ -182,7 +270,7 @@ TEST_CASE("abi: each allocation of each call fails once, and nothing is lost") {
         CHECK(status == TALUS_E_MEMORY);
         CHECK(std::strlen(talus_last_error()) > 0);
         CHECK(talus_last_error_detail() == 0);
-        REQUIRE(first_difference(before, see(host.opt, Reserved::overlooked)) == "");
+        REQUIRE(first_difference(before, seen(host)) == "");
         REQUIRE(steps[failing].call(host) == TALUS_OK);
       }
       for (size_t i = failing + 1; i < steps.size(); ++i) REQUIRE(steps[i].call(host) == TALUS_OK);
@@ -190,7 +278,17 @@ TEST_CASE("abi: each allocation of each call fails once, and nothing is lost") {
       if (!reached) break;
     }
   }
-  CHECK(failures > 20);  // the library does use this program's operator new
+  return failures;
+}
+
+}  // namespace
+
+TEST_CASE("abi: each allocation of each call fails once, and nothing is lost") {
+  CHECK(each_allocation_fails(life()) > 20);  // the library does use this program's operator new
+}
+
+TEST_CASE("abi: each allocation of each call about schedules fails once, and nothing is lost") {
+  CHECK(each_allocation_fails(life_of_schedules()) > 20);
 }
 
 TEST_CASE("abi: create and destroy leave nothing when an allocation fails") {
@@ -239,6 +337,14 @@ TEST_CASE("abi: an error whose text finds no memory is an error all the same") {
          param.master = 77;
          return talus_add_params(h.opt, 0, 1, &param, nullptr);
        }},
+      {"kind",
+       [](Host&) {
+         talus_schedule* made = nullptr;
+         return talus_schedule_create("no such kind", &made);
+       }},
+      {"schedule of no such name",
+       [](Host& h) { return talus_attach_schedule(h.opt, 0, "no such name", nullptr, 0); }},
+      {"report to nobody", [](Host& h) { return talus_observe(h.opt, 1); }},
   };
   const auto before = see(host.opt);
   for (const Step& each : wrong) {

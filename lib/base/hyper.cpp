@@ -8,7 +8,7 @@ namespace talus {
 namespace {
 
 std::string range_text(const Range& r) {
-  return text("%c%g, %g%c", r.open & TALUS_HYPER_MIN_OPEN ? '(' : '[', r.min, r.max,
+  return text("%c%.16g, %.16g%c", r.open & TALUS_HYPER_MIN_OPEN ? '(' : '[', r.min, r.max,
               r.open & TALUS_HYPER_MAX_OPEN ? ')' : ']');
 }
 

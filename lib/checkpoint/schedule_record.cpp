@@ -65,6 +65,12 @@ Status read_time(const Json& json, const Place& at, int64_t* out) {
   return read_count(json, out) ? Status() : at.fault("no count, expected a string of digits");
 }
 
+// Of what has happened so often, and is counted on.
+Status read_events(const Json& json, const Place& at, int64_t least, int64_t* out) {
+  if (read_count(json, out) && *out >= least && *out <= int64_t{1} << 62) return {};
+  return at.fault(text("no count, expected a string of digits, %d .. 2^62", int(least)));
+}
+
 Status check_list(const Json& json, const Place& at, size_t used) {
   if (!json.is_array()) return at.fault("no list");
   if (json.elements().size() > kMostSchedules - used)
@@ -110,15 +116,15 @@ Status read_function(const Json& json, const Place& at, bool* out) {
 
 Status read_product(const Json& json, const Place& at, ProductRecord* out) {
   TALUS_TRY(check_members(json, at, {"t", "value"}));
-  TALUS_TRY(read_time(json["t"], at.member("t"), &out->t));
+  TALUS_TRY(read_events(json["t"], at.member("t"), 1, &out->t));
   return read_finite(json["value"], at.member("value"), &out->value);
 }
 
 Status read_plateau(const Json& json, const Place& at, PlateauRecord* out) {
   TALUS_TRY(check_members(json, at, {"best", "bad", "cooling"}));
   TALUS_TRY(read_value(json["best"], at.member("best"), &out->best));
-  TALUS_TRY(read_time(json["bad"], at.member("bad"), &out->bad));
-  return read_time(json["cooling"], at.member("cooling"), &out->cooling);
+  TALUS_TRY(read_events(json["bad"], at.member("bad"), 0, &out->bad));
+  return read_events(json["cooling"], at.member("cooling"), 0, &out->cooling);
 }
 
 Status read_object(const Json& json, const Place& at, size_t index, size_t* pieces,

@@ -140,7 +140,7 @@ class Comparison {
   void take(const AttachmentRecord& a) {
     if (size_t(a.group) >= model_.groups.size()) return;  // a difference of groups, told already
     const Group& group = model_.groups[size_t(a.group)];
-    const std::string where = group.where(a.group) + ": " + a.hyper;
+    const std::string where = group.where(a.group) + ": " + quoted(a.hyper);
     const int hyper = find_hyper(group.rule(), a.hyper);
     if (hyper < 0 || group.rule().hypers[size_t(hyper)].kind != TALUS_REAL)
       return differ(where, file_has(kind_of(a)) + ", which is no real hyperparameter here");
@@ -160,7 +160,7 @@ class Comparison {
   }
 
   void take_later(const AttachmentRecord& a) {
-    const std::string where = "groups added later: " + a.hyper;
+    const std::string where = "groups added later: " + quoted(a.hyper);
     const char* hyper = nullptr;
     for (const Group& group : model_.groups)
       if (!hyper && group.find(a.hyper)) hyper = group.spelling(a.hyper);
@@ -188,11 +188,11 @@ class Comparison {
       const Group& group = model_.groups[size_t(a.group)];
       const char* const hyper = group.rule().hypers[size_t(a.hyper)].name;
       if (!lists(record_.attachments, a.group, hyper))
-        tell_lost(group.where(a.group) + ": " + hyper, *a.schedule.get());
+        tell_lost(group.where(a.group) + ": " + quoted(hyper), *a.schedule.get());
     }
     for (const LaterAttachment& l : live_.later)
       if (!lists(record_.later, -1, l.hyper))
-        tell_lost(std::string("groups added later: ") + l.hyper, *l.schedule.get());
+        tell_lost("groups added later: " + quoted(l.hyper), *l.schedule.get());
   }
 
   static bool lists(const std::vector<AttachmentRecord>& records, int32_t group,

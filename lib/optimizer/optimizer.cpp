@@ -16,7 +16,7 @@ Status Optimizer::step(void* stream) {
   TALUS_TRY(check_step());                                      // something is bound
   TALUS_TRY(check_round());                                     // once with a scaler
   TALUS_TRY(check_conflicts());                                 // values fit each other
-  TALUS_TRY(check_gradients());                                 // and what is bound
+  TALUS_TRY(check_gradients(false));                            // and what is bound
   if (capturing) return capture(stream);                        // recorded, not taken: capture.cpp
   const FloatEnvironment ieee;                                  // for what the host computes
   TALUS_TRY(evaluate_schedules());                              // values of this step, in double

@@ -194,7 +194,7 @@ class Optimizer {
   Status check_usable() const;
   Status check_step() const;
   Status check_conflicts();
-  Status check_gradients() const;
+  Status check_gradients(bool scheduled) const;
   Status evaluate_schedules() { return schedules_.items.empty() ? Status() : evaluate_attached(); }
   Status evaluate_attached();
   void fit_classes();
@@ -250,6 +250,7 @@ class Optimizer {
   void detach(int32_t group, const std::vector<int32_t>& groups, std::string_view name);
   Status attach_later(const Group& added, int32_t index, std::vector<Attachment>* out) const;
   Status value_of(const Attachment& a, double* out) const;
+  Status name_schedules(const Status& status, int32_t group) const;
   void base_changed(int32_t group, std::string_view hyper, double value);
   void remember(std::string_view name, double value);
   void change_slots(int32_t group);

@@ -75,8 +75,11 @@ void Optimizer::restore(Restored& from) noexcept {
   clocks_ = from.clocks;
   if (!from.keeps_schedules) {
     std::swap(schedules_, from.schedules);
-    for (Attachment& a : schedules_.items)
-      if (Schedule* const plateau = a.schedule->plateau()) plateau->set_owner(this);
+    const auto own = [&](ScheduleUse& use) {
+      if (Schedule* const plateau = use->plateau()) plateau->set_owner(this);
+    };
+    for (Attachment& a : schedules_.items) own(a.schedule);
+    for (LaterAttachment& l : schedules_.later) own(l.schedule);
     for (Group& group : model_.groups) group.end_now();
   }
   measured_ = false;

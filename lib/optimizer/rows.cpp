@@ -135,15 +135,14 @@ Status Optimizer::row_fault(const RowGradient& rows, const RowFault& fault) cons
                  Int(fault.index), Int(fault.position), Int(rows.rows - 1));
 }
 
-// Whether what is bound goes with the rules' values, before anything is allocated.
-Status Optimizer::check_gradients() const {
+// Whether what is bound goes with the rules' values, before anything is allocated: the bases, or once
+// they are known the values of this step.
+Status Optimizer::check_gradients(bool scheduled) const {
   for (const BoundRows& bound : row_gradients_) {
     const int64_t param = bound.rows.tensor;
     const Group& group = model_.group_of(param);
     const auto conflict_of = group.rule().rows.conflict;
-    const char* conflict = conflict_of(group.values());
-    if (!conflict) conflict = conflict_of(group.now());
-    if (conflict)
+    if (const char* const conflict = conflict_of(scheduled ? group.now() : group.values()))
       return failure(TALUS_E_UNSUPPORTED, "%s: %s with a gradient of rows: %s",
                      where(param, model_.params[param].name).c_str(), group.algorithm(), conflict);
   }

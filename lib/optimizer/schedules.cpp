@@ -102,8 +102,12 @@ Status Optimizer::attach(int32_t group, std::string_view name, const SchedulePtr
   if (Schedule* const plateau = schedule->plateau()) plateau->set_owner(this);
   for (Attachment& a : added) put(std::move(a));
   for (LaterAttachment& l : later) {
-    std::erase_if(schedules_.later, [&](const LaterAttachment& old) { return name == old.hyper; });
-    schedules_.later.push_back(std::move(l));
+    const auto old = std::find_if(schedules_.later.begin(), schedules_.later.end(),
+                                  [&](const LaterAttachment& o) { return name == o.hyper; });
+    if (old == schedules_.later.end())
+      schedules_.later.push_back(std::move(l));
+    else
+      std::swap(*old, l);
   }
   return {};
 }
@@ -112,20 +116,25 @@ Status Optimizer::attach(int32_t group, std::string_view name, const SchedulePtr
 void Optimizer::put(Attachment added) {
   Attachment* const old = schedules_.find(added.group, added.hyper);
   if (!old) return schedules_.items.push_back(std::move(added));
-  if (&old->schedule->kind() == &added.schedule->kind() && added.schedule->running_product().t == 0)
-    added.schedule->set_running_product(old->schedule->running_product());
+  added.schedule->take_products(*old->schedule.get());
   std::swap(*old, added);
 }
 
 void Optimizer::detach(int32_t group, const std::vector<int32_t>& groups, std::string_view name) {
+  Attachments gone;  // with them a callback of the caller's may go, once all is in order here
+  gone.items.reserve(schedules_.items.size());
+  gone.later.reserve(schedules_.later.size());
   for (const int32_t g : groups) {
     const int hyper = find_hyper(model_.groups[size_t(g)].rule(), name);
-    std::erase_if(schedules_.items,
-                  [&](const Attachment& a) { return a.group == g && a.hyper == hyper; });
+    for (Attachment& a : schedules_.items)
+      if (a.schedule.get() && a.group == g && a.hyper == hyper) gone.items.push_back(std::move(a));
     model_.groups[size_t(g)].end_now();
   }
-  if (group == TALUS_ALL)
-    std::erase_if(schedules_.later, [&](const LaterAttachment& l) { return name == l.hyper; });
+  for (LaterAttachment& l : schedules_.later)
+    if (group == TALUS_ALL && name == l.hyper) gone.later.push_back(std::move(l));
+  const auto has_moved = [](const auto& attachment) { return !attachment.schedule.get(); };
+  std::erase_if(schedules_.items, has_moved);
+  std::erase_if(schedules_.later, has_moved);
 }
 
 // What a group that is to be added gets of those for all.
@@ -185,8 +194,20 @@ Status Optimizer::evaluate_attached() {
   for (const Attachment& a : schedules_.items)
     model_.groups[size_t(a.group)].set_now(a.hyper, a.now);
   for (size_t g = 0; g < model_.groups.size(); ++g)
-    if (model_.groups[g].has_now()) TALUS_TRY(model_.groups[g].check_now(int32_t(g)));
-  return check_gradients();
+    if (model_.groups[g].has_now())
+      if (const Status fits = model_.groups[g].check_now(int32_t(g)); !fits.ok())
+        return name_schedules(fits, int32_t(g));
+  return check_gradients(true);
+}
+
+// A failure of a group's values together, with those that schedules gave.
+Status Optimizer::name_schedules(const Status& status, int32_t group) const {
+  std::string scheduled;
+  for (const Attachment& a : schedules_.items)
+    if (a.group == group)
+      scheduled += text("; %s = %g is of schedule \"%s\" at t = %lld", hyper_of(model_, a).name,
+                        a.now, a.schedule->kind().name, Int(clocks_.at(a.clock)));
+  return Status(status.code(), status.text() + scheduled, status.detail());
 }
 
 Status Optimizer::value_now(int32_t group, std::string_view name, double* value) const {

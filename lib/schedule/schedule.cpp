@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "lib/base/float_contract.h"
 
@@ -32,15 +31,53 @@ Schedule::Schedule(const ScheduleKind& kind) : kind_(kind) {
   plateau_ = fresh_plateau(params());
 }
 
-Schedule::~Schedule() = default;
+// Pieces of pieces go one after the other, not inside each other: nothing limits how deep they lie
+// before somebody asks for a value.
+Schedule::~Schedule() {
+  SchedulePtr gone;
+  const auto take = [&](std::vector<SchedulePtr>& pieces) {
+    for (SchedulePtr& piece : pieces) {
+      if (piece.use_count() == 1) {
+        piece->next_gone_ = std::move(gone);
+        gone = std::move(piece);
+      }
+      piece.reset();
+    }
+  };
+  take(pieces_);
+  while (gone) {
+    const SchedulePtr last = std::move(gone);
+    gone = std::move(last->next_gone_);
+    take(last->pieces_);
+  }
+}
 
-// Going on multiplies on; going back starts again. What is not finite is not gone on from.
-double Schedule::product(int64_t t) const {
-  if (t < product_.t) product_ = {};
-  RunningProduct p = product_;
+double RunningProducts::at(int64_t t, const ScheduleFunction& factor) {
+  if (t == 0) return 1;
+  const auto place = [&](const RunningProduct& p) { return p.t <= t ? p.t : -1; };
+  auto nearest = std::max_element(
+      products_.begin(), products_.end(),
+      [&](const RunningProduct& a, const RunningProduct& b) { return place(a) < place(b); });
+  RunningProduct p = place(*nearest) > 0 ? *nearest : RunningProduct();
+  if (p.t == 0) nearest = products_.end() - 1;  // the one that was longest not used
   while (p.t < t) p = {p.t + 1, p.product * factor(p.t + 1)};
-  if (std::isfinite(p.product)) product_ = p;
+  if (!std::isfinite(p.product)) return p.product;
+  std::rotate(products_.begin(), nearest, nearest + 1);
+  products_.front() = p;
   return p.product;
+}
+
+RunningProduct RunningProducts::furthest() const {
+  return *std::max_element(
+      products_.begin(), products_.end(),
+      [](const RunningProduct& a, const RunningProduct& b) { return a.t < b.t; });
+}
+
+void Schedule::take_products(const Schedule& old) {
+  if (&kind_ != &old.kind_ || pieces_.size() != old.pieces_.size()) return;
+  const bool is_lost = kind_.needs == Needs::function && !old.function_;
+  if (is_lost && running_product().t == 0) products_ = old.products_;
+  for (size_t i = 0; i < pieces_.size(); ++i) pieces_[i]->take_products(*old.pieces_[i]);
 }
 
 // ---- parameters and parts -----------------------------------------------------------------------
@@ -52,7 +89,9 @@ Status Schedule::set(std::string_view name, double value) {
     if (!accepts(param, value)) return refuse_value(param, value, where().c_str());
     const double before = params_[i];
     params_[i] = value;
-    const char* const conflict = in_use() && kind_.conflict ? kind_.conflict(*this) : nullptr;
+    const char* conflict = in_use() && kind_.conflict ? kind_.conflict(*this) : nullptr;
+    if (behind_ != 0 && ignores_base())
+      conflict = "it would ignore the value of the pieces before it in a chain";
     if (conflict) {
       params_[i] = before;
       return failure(TALUS_E_RANGE, "%s: %s; got %s = %g", where().c_str(), conflict, param.name,
@@ -113,7 +152,7 @@ Status Schedule::set_function(talus_schedule_function call, void* user, void (*d
   if (kind_.needs != Needs::function)
     return failure(TALUS_E_UNSUPPORTED, "%s takes no function, expected lambda or multiplicative",
                    where().c_str());
-  if (function_) product_ = {};
+  if (function_) products_ = {};
   ScheduleFunction given(call, user, destroy);
   function_.swap(given);
   return {};
@@ -126,7 +165,7 @@ Status Schedule::add(const SchedulePtr& piece) {
   if (in_use())
     return failure(TALUS_E_STATE, "%s is in use, expected its pieces before it is attached",
                    where().c_str());
-  int64_t room = kMostPieces;
+  int64_t room = kMostPieces + 1;  // itself is none
   if (!fits(kMostLevels, &room) || !piece->fits(kMostLevels - 1, &room)) return too_large();
   if (piece->contains(this))
     return failure(TALUS_E_ARGUMENT, "%s: a piece \"%s\" that it is itself a piece of",
@@ -157,7 +196,7 @@ Status Schedule::too_large() const {
 Status Schedule::check() const {
   TALUS_TRY(check_own());
   if (!kind_.has_pieces) return {};
-  int64_t room = kMostPieces;
+  int64_t room = kMostPieces + 1;
   if (!fits(kMostLevels, &room)) return too_large();  // pieces may have grown since they were added
   for (const SchedulePtr& piece : pieces_) TALUS_TRY(piece->check());
   return check_pieces();
@@ -235,9 +274,11 @@ Status Schedule::evaluate(double base, int64_t t, double* out) const {
   return {};
 }
 
-void Schedule::use(int count) {
+void Schedule::use(int count, bool behind) {
   uses_ += count;
-  for (const SchedulePtr& piece : pieces_) piece->use(count);
+  if (behind) behind_ += count;
+  const bool in_turn = kind_.needs == Needs::ordered_milestones;
+  for (size_t i = 0; i < pieces_.size(); ++i) pieces_[i]->use(count, behind || (!in_turn && i > 0));
 }
 
 }  // namespace talus

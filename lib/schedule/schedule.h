@@ -44,10 +44,22 @@ class ScheduleFunction {
   void (*destroy_)(void*) = nullptr;
 };
 
-// P(t) = f(1) ... f(t) of multiplicative, the last one asked for.
+// P(t) = f(1) ... f(t) of multiplicative.
 struct RunningProduct {
   int64_t t = 0;
   double product = 1;
+};
+
+// Products that were asked for last, one for each of a few clocks that go on at their own pace.
+class RunningProducts {
+ public:
+  // P(t) from the nearest one before; what is not finite is not gone on from.
+  double at(int64_t t, const ScheduleFunction& factor);
+  RunningProduct furthest() const;
+  void restart_from(RunningProduct product) { products_ = {product}; }
+
+ private:
+  std::array<RunningProduct, 4> products_{};  // the last one used is first
 };
 
 class Schedule {
@@ -63,7 +75,7 @@ class Schedule {
   std::span<const int64_t> milestones() const { return milestones_; }
   std::span<const SchedulePtr> pieces() const { return pieces_; }
   double factor(int64_t t) const { return function_(t); }
-  double product(int64_t t) const;  // of factor over 1 .. t
+  double product(int64_t t) const { return products_.at(t, function_); }  // of factor over 1 .. t
 
   // As talus.h says of talus_schedule_...
   Status set(std::string_view name, double value);
@@ -91,11 +103,13 @@ class Schedule {
   const double* params() const { return params_.data(); }
   PlateauState& plateau_state() { return plateau_; }
   const PlateauState& plateau_state() const { return plateau_; }
-  RunningProduct running_product() const { return product_; }
-  void set_running_product(RunningProduct product) { product_ = product; }
+  RunningProduct running_product() const { return products_.furthest(); }
+  void set_running_product(RunningProduct product) { products_.restart_from(product); }
+  // Of one made alike, whose functions it has in its stead.
+  void take_products(const Schedule& old);
 
   // ---- attachments; those of a composite count for its pieces. owner: of a plateau's values
-  void use(int count);
+  void use(int count, bool behind = false);  // behind: another piece of a chain
   bool in_use() const { return uses_ != 0; }
   const void* owner() const { return owner_; }
   void set_owner(const void* owner) { owner_ = owner; }
@@ -112,10 +126,11 @@ class Schedule {
   std::array<double, kMaxScheduleParams> params_{};
   std::vector<int64_t> milestones_;
   std::vector<SchedulePtr> pieces_;
+  SchedulePtr next_gone_;  // of a list, while they are destroyed
   ScheduleFunction function_;
   PlateauState plateau_{};
-  mutable RunningProduct product_;
-  std::atomic<int32_t> uses_{0};  // optimizers of several threads may come and go
+  mutable RunningProducts products_;
+  std::atomic<int32_t> uses_{0}, behind_{0};  // optimizers of several threads may come and go
   const void* owner_ = nullptr;
 };
 

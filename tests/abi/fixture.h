@@ -150,6 +150,55 @@ inline void see_groups(const talus_optimizer* opt, std::vector<std::string>& lin
   }
 }
 
+// With its pieces. Not its function, nor what a plateau remembers.
+inline std::string text_of(const talus_schedule* schedule) {
+  const std::string kind = talus_schedule_kind(schedule), owner = "schedule/" + kind;
+  std::string text = kind + "(";
+  for (int32_t i = 0; i < talus_hyper_count(owner.c_str()); ++i) {
+    talus_hyper hyper{};
+    hyper.struct_size = sizeof hyper;
+    double value = 0;
+    REQUIRE(talus_hyper_info(owner.c_str(), i, &hyper) == TALUS_OK);
+    REQUIRE(talus_schedule_get(schedule, hyper.name, &value) == TALUS_OK);
+    text += std::string(hyper.name) + " " + exact(value) + ", ";
+  }
+  int64_t milestones[8], count = 0;
+  if (kind == "multistep" || kind == "sequential")
+    REQUIRE(talus_schedule_get_list(schedule, "milestones", milestones, 8, &count) == TALUS_OK);
+  for (int64_t i = 0; i < count && i < 8; ++i) text += std::to_string(milestones[i]) + ", ";
+  for (int32_t i = 0; i < talus_schedule_piece_count(schedule); ++i) {
+    talus_schedule* piece = nullptr;
+    REQUIRE(talus_schedule_piece(schedule, i, &piece) == TALUS_OK);
+    text += text_of(piece) + ", ";
+    talus_schedule_destroy(piece);
+  }
+  return text + std::to_string(count) + ")";
+}
+
+inline void see_schedules(const talus_optimizer* opt, std::vector<std::string>& lines) {
+  for (int32_t g = 0; g < talus_group_count(opt); ++g) {
+    const char* const algorithm = talus_group_algorithm(opt, g);
+    for (int32_t i = 0; i < talus_hyper_count(algorithm); ++i) {
+      talus_hyper hyper{};
+      hyper.struct_size = sizeof hyper;
+      REQUIRE(talus_hyper_info(algorithm, i, &hyper) == TALUS_OK);
+      if (hyper.kind != TALUS_REAL) continue;
+      talus_schedule* schedule = nullptr;
+      int32_t clock = -1;
+      REQUIRE(talus_get_schedule(opt, g, hyper.name, &schedule, &clock) == TALUS_OK);
+      if (schedule == nullptr) continue;
+      lines.push_back("group " + std::to_string(g) + " " + hyper.name + " clock " +
+                      std::to_string(clock) + " " + text_of(schedule));
+      talus_schedule_destroy(schedule);
+    }
+  }
+  for (int32_t clock = TALUS_CLOCK_APPLIED; clock <= TALUS_CLOCK_MANUAL; ++clock) {
+    int64_t t = -1;
+    REQUIRE(talus_get_clock(opt, clock, &t) == TALUS_OK);
+    lines.push_back("clock " + std::to_string(clock) + " " + std::to_string(t));
+  }
+}
+
 inline uint64_t byte_count(int32_t dtype, const int64_t* shape, int32_t ndim) {
   uint64_t count = uint64_t(dtype >> 8) / 8;
   for (int32_t i = 0; i < ndim; ++i) count *= uint64_t(shape[i]);
@@ -199,6 +248,7 @@ inline std::vector<std::string> see(talus_optimizer* opt, Reserved reserved = Re
   std::vector<std::string> lines;
   if (opt == nullptr) return lines;
   see_groups(opt, lines);
+  see_schedules(opt, lines);
   see_params(opt, lines);
   see_states(opt, reserved, lines);
   talus_stats stats{};

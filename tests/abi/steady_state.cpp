@@ -154,6 +154,74 @@ void check_allocations(const char* algorithm, Run run) {
   talus_destroy(opt);
 }
 
+talus_schedule* made(const char* kind) {
+  talus_schedule* schedule = nullptr;
+  must(talus_schedule_create(kind, &schedule) == TALUS_OK, "schedule_create");
+  return schedule;
+}
+
+void set(talus_schedule* schedule, const char* name, double value) {
+  must(talus_schedule_set(schedule, name, value) == TALUS_OK, name);
+}
+
+void add_piece(talus_schedule* to, talus_schedule* piece) {
+  must(talus_schedule_add(to, piece) == TALUS_OK, "schedule_add");
+  talus_schedule_destroy(piece);
+}
+
+void attach(talus_optimizer* opt, const char* hyper, talus_schedule* schedule, int32_t clock) {
+  must(talus_attach_schedule(opt, TALUS_ALL, hyper, schedule, clock) == TALUS_OK, "attach");
+  talus_schedule_destroy(schedule);
+}
+
+// Every kind, in compositions of some depth.
+talus_schedule* make_sequence() {
+  talus_schedule *sequence = made("sequential"), *chain = made("chained");
+  const int64_t milestones[] = {10, 30, 60};
+  must(talus_schedule_set_list(sequence, "milestones", milestones, 3) == TALUS_OK, "milestones");
+  add_piece(sequence, made("linear"));
+  talus_schedule* const cosine = made("cosine_restarts");
+  set(cosine, "T_0", 3);
+  add_piece(sequence, cosine);
+  for (const char* kind : {"constant", "polynomial", "inverse_sqrt", "wsd", "multistep"})
+    add_piece(chain, made(kind));
+  talus_schedule* const power = made("exponential");
+  set(power, "gamma", 0.99);
+  add_piece(chain, power);
+  add_piece(sequence, chain);
+  talus_schedule* const product = made("multiplicative");
+  const talus_schedule_function factor = [](void*, int64_t) { return 0.999; };
+  must(talus_schedule_set_function(product, factor, nullptr, nullptr) == TALUS_OK, "function");
+  add_piece(sequence, product);
+  return sequence;
+}
+
+void check_schedules(const char* algorithm, const char* decayed, Run run) {
+  std::vector<Tensor> tensors = make_tensors();
+  talus_optimizer* opt = make(algorithm, tensors);
+  configure(opt, run);
+  attach(opt, "lr", make_sequence(), TALUS_CLOCK_APPLIED);
+  talus_schedule* const plateau = made("plateau");
+  set(plateau, "patience", 3);
+  attach(opt, "weight_decay", plateau, TALUS_CLOCK_CALLED);
+  talus_schedule* const cycle = made("one_cycle");
+  set(cycle, "total_steps", 90);
+  attach(opt, decayed, cycle, TALUS_CLOCK_MANUAL);
+  must(talus_step(opt, nullptr) == TALUS_OK, "first step");
+  long count = 0;
+  for (int step = 2; step <= 100; ++step) {
+    must(talus_observe(opt, 1) == TALUS_OK, "observe");  // may allocate: not the step
+    double value = 0;
+    const long before = allocations;
+    must(talus_set_clock(opt, step) == TALUS_OK, "set_clock");
+    must(talus_value_now(opt, 0, "lr", &value) == TALUS_OK, "value_now");
+    must(talus_step(opt, nullptr) == TALUS_OK, "step with schedules");
+    count += allocations - before;
+  }
+  if (count != 0) fail("allocations of steps 2 to 100 with schedules", count);
+  talus_destroy(opt);
+}
+
 // Tables of rows, some given more than once, in another order each time.
 void check_rows(const char* algorithm, Run run) {
   constexpr int64_t kRows = 3000, kLength = 3, kGiven = 2000;
@@ -211,6 +279,14 @@ void make_noise() {
   talus_zero_grad(opt, TALUS_ZERO_UNBIND, nullptr);
   talus_step(opt, nullptr);
   talus_has_feature("no such feature");
+  talus_schedule* schedule = nullptr;
+  talus_schedule_create("no such kind", &schedule);
+  schedule = made("lambda");
+  talus_schedule_set(schedule, "no such name", 1);
+  talus_schedule_add(schedule, schedule);
+  talus_attach_schedule(opt, 0, "lr", schedule, TALUS_CLOCK_APPLIED);
+  talus_schedule_destroy(schedule);
+  talus_observe(opt, 1);
   talus_destroy(opt);
 }
 
@@ -230,6 +306,10 @@ int main() {
   for (const char* algorithm : {"adamw", "sgd"})
     for (const Run run : {Run::one_thread, Run::threads, Run::host_loop, Run::measured})
       check_allocations(algorithm, run);
+  for (const Run run : {Run::one_thread, Run::threads, Run::host_loop, Run::measured}) {
+    check_schedules("adamw", "beta1", run);
+    check_schedules("sgd", "momentum", run);
+  }
   for (const char* algorithm : {"sparse_adam", "sgd"})
     for (const Run run : {Run::one_thread, Run::threads, Run::host_loop, Run::measured})
       check_rows(algorithm, run);

@@ -2,7 +2,7 @@
 #pragma once
 #include "tests/checkpoint/folder.h"
 #include "tests/checkpoint/model.h"
-#include "tests/checkpoint/schedules.h"
+#include "tests/schedule.h"
 
 namespace talus::test {
 
@@ -14,9 +14,8 @@ class SmallModel : public Model {
     must(talus_set_setting(get(), "shard_bytes", 120));
     must(talus_set_setting(get(), "threads", 1));
     attach(get(), "lr",
-           ScheduleRef("chained")
-               .piece(ScheduleRef("multistep").milestones({1, 4}))
-               .piece(ScheduleRef("plateau", {{"patience", 3}})));
+           Schedule(ScheduleSpec{
+               "chained", {}, {}, {{"multistep", {}, {1, 4}}, {"plateau", {{"patience", 3}}}}}));
     must(talus_observe(get(), 1));
     for (int64_t s = 1; s <= steps; ++s) step(s);
   }

@@ -94,6 +94,10 @@ TEST_CASE("schedule record: members that are missing, unknown or of another type
   refuse("0.01", "\"0.01\"", ".objects[0].parameters \"start_factor\"", "no number");
   refuse(R"("unbound")", R"("bound")", ".objects[1].function", "expected \"unbound\"");
   refuse(R"("t":"20")", R"("t":20)", ".objects[1].product.t", "no count");
+  refuse(R"("t":"20")", R"("t":"0")", ".objects[1].product.t", "1 .. 2^62");
+  refuse(R"("bad":"3")", R"("bad":"4611686018427387905")", ".objects[3].plateau.bad", "0 .. 2^62");
+  refuse(R"("cooling":"1")", R"("cooling":"9223372036854775807")", ".objects[3].plateau.cooling",
+         "0 .. 2^62");
   refuse(R"("value":0.25)", R"("value":"inf")", ".objects[1].product.value", "no finite number");
   refuse(R"(["0","9223372036854775807"])", R"("0")", ".objects[2].milestones", "no list");
   refuse(R"("9223372036854775807")", R"("9223372036854775808")", ".objects[2].milestones[1]",

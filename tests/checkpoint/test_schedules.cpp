@@ -2,10 +2,10 @@
 // does not fit is refused with nothing changed.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
-#include <functional>
+#include <cmath>
 
 #include "tests/checkpoint/model.h"
-#include "tests/checkpoint/schedules.h"
+#include "tests/schedule.h"
 
 using namespace talus;
 using namespace talus::test;
@@ -16,101 +16,52 @@ namespace {
 constexpr int64_t kSteps = 34, kStops = 31;
 
 int calls = 0;
-double falling(void*, int64_t t) { return ++calls, 1 / double(t + 1); }
-double alternating(void*, int64_t t) { return ++calls, t % 2 ? 0.95 : 0.9; }
+double counted(void*, int64_t t) { return ++calls, t % 2 != 0 ? 0.95 : 0.9; }
+const char* const kAlternating = "0.95 at odd t, else 0.9";
 
-struct Case {
-  const char* name;
-  std::function<ScheduleRef()> make;
-};
+const ScheduleSpec kWarmUp = {"linear", {{"start_factor", 0.01}, {"total_iters", 5}}};
 
-ScheduleRef warm_up() {
-  return ScheduleRef("linear", {{"start_factor", 0.01}, {"total_iters", 5}});
-}
-
-std::vector<Case> closed_forms() {
+std::vector<ScheduleSpec> closed_forms() {
+  const ScheduleSpec cosine = {"cosine", {{"T_max", 20}}},
+                     decay = {"exponential", {{"gamma", 0.9}}};
   return {
-      {"step",
-       [] {
-         return ScheduleRef("step", {{"step_size", 7}});
-       }},
-      {"multistep",
-       [] {
-         return ScheduleRef("multistep", {{"gamma", 0.5}}).milestones({9, 3, 9});
-       }},
-      {"exponential",
-       [] {
-         return ScheduleRef("exponential", {{"gamma", 0.95}});
-       }},
-      {"constant", [] { return ScheduleRef("constant"); }},
-      {"linear", [] { return warm_up(); }},
-      {"polynomial",
-       [] {
-         return ScheduleRef("polynomial", {{"total_iters", 20}, {"power", 0.9}});
-       }},
-      {"cosine",
-       [] {
-         return ScheduleRef("cosine", {{"T_max", 25}, {"eta_min", 1e-5}});
-       }},
-      {"cosine, periodic",
-       [] {
-         return ScheduleRef("cosine", {{"T_max", 6}, {"periodic", 1}});
-       }},
-      {"cosine_restarts",
-       [] {
-         return ScheduleRef("cosine_restarts", {{"T_0", 4}, {"T_mult", 2}});
-       }},
-      {"cyclic",
-       [] {
-         return ScheduleRef("cyclic", {{"max_value", 0.3}, {"step_size_up", 4}, {"mode", 1}});
-       }},
-      {"one_cycle",
-       [] {
-         return ScheduleRef("one_cycle", {{"max_value", 0.2}, {"total_steps", 24}});
-       }},
-      {"inverse_sqrt",
-       [] {
-         return ScheduleRef("inverse_sqrt", {{"warmup_steps", 4}});
-       }},
-      {"wsd",
-       [] {
-         return ScheduleRef("wsd", {{"warmup_steps", 4}, {"stable_steps", 10}, {"decay_steps", 9}});
-       }},
-      {"sequential",
-       [] {
-         return ScheduleRef("sequential")
-             .piece(warm_up())
-             .piece(ScheduleRef("sequential")
-                        .piece(ScheduleRef("cosine", {{"T_max", 20}}))
-                        .piece(ScheduleRef("constant"))
-                        .milestones({12}))
-             .milestones({5});
-       }},
-      {"chained",
-       [] {
-         const ScheduleRef twice("exponential", {{"gamma", 0.9}});
-         return ScheduleRef("chained").piece(warm_up()).piece(twice).piece(twice);
-       }},
-      {"empty chain", [] { return ScheduleRef("chained"); }},
+      {"step", {{"step_size", 7}}},
+      {"multistep", {{"gamma", 0.5}}, {9, 3, 9}},
+      {"exponential", {{"gamma", 0.95}}},
+      {"constant"},
+      kWarmUp,
+      {"polynomial", {{"total_iters", 20}, {"power", 0.9}}},
+      {"cosine", {{"T_max", 25}, {"eta_min", 1e-5}}},
+      {"cosine", {{"T_max", 6}, {"periodic", 1}}},
+      {"cosine_restarts", {{"T_0", 4}, {"T_mult", 2}}},
+      {"cyclic", {{"max_value", 0.3}, {"step_size_up", 4}, {"mode", 1}}},
+      {"one_cycle", {{"max_value", 0.2}, {"total_steps", 24}}},
+      {"inverse_sqrt", {{"warmup_steps", 4}}},
+      {"wsd", {{"warmup_steps", 4}, {"stable_steps", 10}, {"decay_steps", 9}}},
+      {"sequential", {}, {5}, {kWarmUp, {"sequential", {}, {12}, {cosine, {"constant"}}}}},
+      {"chained", {}, {}, {kWarmUp, decay, decay}},
+      {"chained"},
   };
 }
 
-std::vector<Case> functions() {
-  return {
-      {"lambda", [] { return ScheduleRef("lambda").function(falling); }},
-      {"multiplicative", [] { return ScheduleRef("multiplicative").function(alternating); }},
-      {"in a chain",
-       [] {
-         return ScheduleRef("chained").piece(warm_up()).piece(
-             ScheduleRef("multiplicative").function(alternating));
-       }},
-  };
+std::vector<ScheduleSpec> functions() {
+  const ScheduleSpec product = {"multiplicative", {}, {}, {}, kAlternating};
+  return {{"lambda", {}, {}, {}, "1 / (t + 1)"}, product, {"chained", {}, {}, {kWarmUp, product}}};
 }
 
-std::vector<Case> all_cases() {
-  std::vector<Case> out = closed_forms();
-  for (const Case& c : functions()) out.push_back(c);
+std::vector<ScheduleSpec> all_specs() {
+  std::vector<ScheduleSpec> out = closed_forms();
+  for (const ScheduleSpec& spec : functions()) out.push_back(spec);
   return out;
+}
+
+void attach_first(talus_optimizer* opt, const char* hyper, const Schedule& schedule,
+                  int32_t clock = TALUS_CLOCK_APPLIED) {
+  attach(opt, hyper, schedule, clock, 0);
+}
+
+Schedule made(const std::string& kind, const std::map<std::string, double>& params = {}) {
+  return Schedule(ScheduleSpec{kind, params});
 }
 
 Model::Groups two_groups() {
@@ -123,9 +74,9 @@ struct Run {
   Model model{{{"w"}, {"b", {5}, TALUS_F32, TALUS_MASTER_AUTO, 1}}, two_groups()};
 
   talus_optimizer* opt() const { return model.get(); }
-  void attach_both(const ScheduleRef& schedule) {
-    attach(opt(), "lr", schedule, TALUS_CLOCK_MANUAL);
-    attach(opt(), "dampening", ScheduleRef("linear", {{"total_iters", 20}}), TALUS_CLOCK_CALLED, 1);
+  void attach_both(const Schedule& schedule) {
+    attach(opt(), "lr", schedule, TALUS_CLOCK_MANUAL, 0);
+    attach(opt(), "dampening", made("linear", {{"total_iters", 20}}), TALUS_CLOCK_CALLED, 1);
     must(talus_set(opt(), 1, "dampening", 0.5));
   }
   void steps(int64_t first, int64_t last) {
@@ -136,26 +87,40 @@ struct Run {
   }
 };
 
+// Of a file with another text in its header.
+std::string edited(const std::string& file, const std::string& old, const std::string& text) {
+  uint64_t length = 0;
+  std::memcpy(&length, file.data(), sizeof length);
+  std::string header = file.substr(sizeof length, length);
+  const size_t at = header.find(old);
+  REQUIRE(at != std::string::npos);
+  header.replace(at, old.size(), text);
+  const uint64_t now = header.size();
+  return std::string(reinterpret_cast<const char*>(&now), sizeof now) + header +
+         file.substr(sizeof length + length);
+}
+
 // Functions are given anew where they were: to what the load has put there.
-void give_functions(talus_schedule* s, talus_schedule_function call) {
+void give_functions(talus_schedule* s, talus_schedule_function product) {
   const std::string kind = talus_schedule_kind(s);
-  if (kind == "lambda" || kind == "multiplicative")
-    must(talus_schedule_set_function(s, kind == "lambda" ? falling : call, nullptr, nullptr));
+  if (kind == "lambda")
+    must(talus_schedule_set_function(s, schedule_functions().at("1 / (t + 1)"), nullptr, nullptr));
+  if (kind == "multiplicative") must(talus_schedule_set_function(s, product, nullptr, nullptr));
   for (int32_t i = 0; i < talus_schedule_piece_count(s); ++i) {
     talus_schedule* piece = nullptr;
     must(talus_schedule_piece(s, i, &piece));
-    const ScheduleRef held(piece);
-    give_functions(piece, call);
+    const Schedule held(piece);
+    give_functions(piece, product);
   }
 }
 
 }  // namespace
 
 TEST_CASE("saved schedules: stopped at any step, each kind goes on with the same bits") {
-  for (const Case& c : all_cases()) {
-    INFO(c.name);
+  for (const ScheduleSpec& spec : all_specs()) {
+    INFO(text_of(spec));
     Run whole;
-    whole.attach_both(c.make());
+    whole.attach_both(Schedule(spec));
     std::vector<std::string> saved;
     for (int64_t t = 0; t < kSteps; ++t) {
       if (t < kStops) saved.push_back(whole.model.bytes());
@@ -167,7 +132,7 @@ TEST_CASE("saved schedules: stopped at any step, each kind goes on with the same
       Run resumed;  // without any schedule: the file's are taken
       REQUIRE(load_bytes(resumed.opt(), saved[size_t(t)], TALUS_LOAD_PARAMS) == TALUS_OK);
       REQUIRE((resumed.model.bytes() == saved[size_t(t)]));
-      give_functions(attached(resumed.opt(), "lr").get(), alternating);
+      give_functions(attached(resumed.opt(), "lr"), schedule_functions().at(kAlternating));
       resumed.steps(t, kSteps);
       REQUIRE((resumed.model.bytes() == end));
     }
@@ -177,7 +142,8 @@ TEST_CASE("saved schedules: stopped at any step, each kind goes on with the same
 TEST_CASE("saved schedules: the reports of a plateau, its values and where it stands last") {
   const double metrics[] = {1,    0.9,  0.9,  0.95, 0.89995, 0.9,  0.91, 0.92,
                             0.93, 0.94, 0.95, 0.96, 0.8,     0.85, NAN,  0.87};
-  const Values values = {{"factor", 0.5}, {"patience", 2}, {"cooldown", 2}, {"min_value", 0.02}};
+  const std::map<std::string, double> values = {
+      {"factor", 0.5}, {"patience", 2}, {"cooldown", 2}, {"min_value", 0.02}};
   for (const bool chained : {false, true}) {
     INFO((chained ? "in a chain" : "alone"));
     const auto run = [&](Run& r, size_t first, size_t last) {
@@ -187,10 +153,10 @@ TEST_CASE("saved schedules: the reports of a plateau, its values and where it st
       }
     };
     const auto start = [&](Run& r) {
-      const ScheduleRef plateau("plateau", values);
-      const ScheduleRef chain = ScheduleRef("chained").piece(warm_up()).piece(plateau);
-      const ScheduleRef& schedule = chained ? chain : plateau;
-      attach(r.opt(), "lr", schedule);
+      const ScheduleSpec plateau = {"plateau", values},
+                         chain = {"chained", {}, {}, {kWarmUp, plateau}};
+      const Schedule schedule(chained ? chain : plateau);
+      attach(r.opt(), "lr", schedule, TALUS_CLOCK_APPLIED, 0);
       must(talus_set(r.opt(), 1, "lr", 0.3));
       attach(r.opt(), "lr", schedule, TALUS_CLOCK_APPLIED, 1);  // one state, a value for each
     };
@@ -215,33 +181,44 @@ TEST_CASE("saved schedules: the reports of a plateau, its values and where it st
 }
 
 TEST_CASE("saved schedules: a product is not multiplied anew, whoever gives its function back") {
-  Run run;
-  attach(run.opt(), "lr", ScheduleRef("multiplicative").function(alternating));
-  run.steps(0, 21);  // P(20) was the last to be asked for
-  const std::string saved = run.model.bytes();
-  for (const bool by_attaching : {false, true}) {
-    INFO(by_attaching);
-    Run resumed;
-    must(load_bytes(resumed.opt(), saved, TALUS_LOAD_PARAMS));
-    if (by_attaching)
-      attach(resumed.opt(), "lr", ScheduleRef("multiplicative").function(alternating));
-    else
-      give_functions(attached(resumed.opt(), "lr").get(), alternating);
-    calls = 0;
-    resumed.steps(21, 22);
-    CHECK(calls == 1);
-    CHECK(value_now(resumed.opt(), "lr") == value_now(run.opt(), "lr") * 0.9);
+  for (const bool chained : {false, true}) {
+    const auto make = [&] {
+      Schedule product("multiplicative");
+      product.function(counted);
+      if (!chained) return product;
+      Schedule chain("chained");
+      chain.add(made("constant"));
+      chain.add(product);
+      return chain;
+    };
+    Run run;
+    attach(run.opt(), "lr", make(), TALUS_CLOCK_APPLIED, 0);
+    run.steps(0, 21);  // P(20) was the last to be asked for
+    const std::string saved = run.model.bytes();
+    for (const bool by_attaching : {false, true}) {
+      INFO(chained << by_attaching);
+      Run resumed;
+      must(load_bytes(resumed.opt(), saved, TALUS_LOAD_PARAMS));
+      if (by_attaching)
+        attach(resumed.opt(), "lr", make(), TALUS_CLOCK_APPLIED, 0);
+      else
+        give_functions(attached(resumed.opt(), "lr"), counted);
+      calls = 0;
+      resumed.steps(21, 22);
+      CHECK(calls == 1);
+      CHECK(value_now(resumed.opt(), "lr") == value_now(run.opt(), "lr") * 0.9);
+    }
   }
 }
 
 TEST_CASE("saved schedules: a step without its function fails, named, until it is given") {
-  for (const Case& c : functions()) {
-    INFO(c.name);
+  for (const ScheduleSpec& spec : functions()) {
+    INFO(text_of(spec));
     Run run;
-    run.attach_both(c.make());
+    run.attach_both(Schedule(spec));
     run.steps(0, 3);
     Run resumed;
-    resumed.attach_both(c.make());
+    resumed.attach_both(Schedule(spec));
     must(load_bytes(resumed.opt(), run.model.bytes(), TALUS_LOAD_PARAMS));
     const std::string before = resumed.model.bytes();
     CHECK(talus_step(resumed.opt(), nullptr) == TALUS_E_STATE);
@@ -252,11 +229,10 @@ TEST_CASE("saved schedules: a step without its function fails, named, until it i
     Run third;
     must(load_bytes(third.opt(), before, TALUS_LOAD_PARAMS));
     CHECK(talus_step(third.opt(), nullptr) == TALUS_E_STATE);
-    const ScheduleRef other("constant");
-    CHECK(talus_attach_schedule(third.opt(), 0, "lr", other.get(), TALUS_CLOCK_APPLIED) ==
-          TALUS_OK);
+    const Schedule other("constant");
+    CHECK(talus_attach_schedule(third.opt(), 0, "lr", other, TALUS_CLOCK_APPLIED) == TALUS_OK);
     CHECK(talus_step(third.opt(), nullptr) == TALUS_OK);
-    attach(resumed.opt(), "lr", c.make(), TALUS_CLOCK_MANUAL);
+    attach_first(resumed.opt(), "lr", Schedule(spec), TALUS_CLOCK_MANUAL);
     run.steps(3, 6);
     resumed.steps(3, 6);
     CHECK((run.model.bytes() == resumed.model.bytes()));
@@ -265,8 +241,7 @@ TEST_CASE("saved schedules: a step without its function fails, named, until it i
 
 TEST_CASE("saved schedules: one that serves all groups serves those added after the load") {
   Run run, resumed;
-  attach(run.opt(), "lr", ScheduleRef("exponential", {{"gamma", 0.5}}), TALUS_CLOCK_APPLIED,
-         TALUS_ALL);
+  attach(run.opt(), "lr", made("exponential", {{"gamma", 0.5}}), TALUS_CLOCK_APPLIED, TALUS_ALL);
   run.steps(0, 2);
   must(load_bytes(resumed.opt(), run.model.bytes(), TALUS_LOAD_PARAMS));
   int32_t group = 0;
@@ -278,13 +253,13 @@ TEST_CASE("saved schedules: one that serves all groups serves those added after 
 
 TEST_CASE("saved schedules: equal schedules give equal bytes, whatever the order of attaching") {
   Run a, b;
-  const auto cosine = [] { return ScheduleRef("cosine", {{"T_max", 10}}); };
-  attach(a.opt(), "lr", cosine());
-  attach(a.opt(), "weight_decay", warm_up());
-  attach(a.opt(), "lr", warm_up(), TALUS_CLOCK_CALLED, 1);
-  attach(b.opt(), "lr", warm_up(), TALUS_CLOCK_CALLED, 1);
-  attach(b.opt(), "weight_decay", warm_up());
-  attach(b.opt(), "lr", cosine());
+  const auto cosine = [] { return made("cosine", {{"T_max", 10}}); };
+  attach_first(a.opt(), "lr", cosine());
+  attach_first(a.opt(), "weight_decay", Schedule(kWarmUp));
+  attach(a.opt(), "lr", Schedule(kWarmUp), TALUS_CLOCK_CALLED, 1);
+  attach(b.opt(), "lr", Schedule(kWarmUp), TALUS_CLOCK_CALLED, 1);
+  attach_first(b.opt(), "weight_decay", Schedule(kWarmUp));
+  attach_first(b.opt(), "lr", cosine());
   CHECK((a.model.bytes() == b.model.bytes()));
   Run none;
   CHECK_THAT(a.model.bytes(), ContainsSubstring(R"("talus.requires":"schedules")"));
@@ -293,10 +268,10 @@ TEST_CASE("saved schedules: equal schedules give equal bytes, whatever the order
 
 TEST_CASE("saved schedules: of the same kind those of the file; KEEP_HYPER keeps the optimizer's") {
   Run file, live, kept;
-  attach(file.opt(), "lr", ScheduleRef("exponential", {{"gamma", 0.5}}), TALUS_CLOCK_CALLED);
+  attach_first(file.opt(), "lr", made("exponential", {{"gamma", 0.5}}), TALUS_CLOCK_CALLED);
   file.steps(0, 1);
   for (Run* r : {&live, &kept})
-    attach(r->opt(), "lr", ScheduleRef("exponential", {{"gamma", 0.25}}), TALUS_CLOCK_MANUAL);
+    attach_first(r->opt(), "lr", made("exponential", {{"gamma", 0.25}}), TALUS_CLOCK_MANUAL);
   must(load_bytes(live.opt(), file.model.bytes(), TALUS_LOAD_PARAMS));
   must(load_bytes(kept.opt(), file.model.bytes(), TALUS_LOAD_PARAMS | TALUS_LOAD_KEEP_HYPER));
   CHECK(value_now(live.opt(), "lr") == 0.1 * 0.5);
@@ -305,14 +280,51 @@ TEST_CASE("saved schedules: of the same kind those of the file; KEEP_HYPER keeps
   CHECK(value_now(kept.opt(), "lr") == 0.1 * 0.0625);
 }
 
+TEST_CASE("saved schedules: steps that were skipped count for one clock and not for the other") {
+  Run file;
+  attach_first(file.opt(), "lr", made("exponential", {{"gamma", 0.5}}), TALUS_CLOCK_APPLIED);
+  attach(file.opt(), "lr", made("exponential", {{"gamma", 0.25}}), TALUS_CLOCK_CALLED, 1);
+  attach_first(file.opt(), "weight_decay", made("exponential", {{"gamma", 0.125}}),
+               TALUS_CLOCK_MANUAL);
+  must(talus_set(file.opt(), 0, "weight_decay", 1));
+  must(talus_set_clock(file.opt(), 4));
+  file.model.step(1);
+  const std::string saved = edited(file.model.bytes(TALUS_SAVE_NO_DIGEST | TALUS_SAVE_PARAMS),
+                                   R"(\"applied\":\"1\",\"called\":\"1\",\"skipped\":\"0\")",
+                                   R"(\"applied\":\"3\",\"called\":\"5\",\"skipped\":\"2\")");
+  Run run;
+  must(load_bytes(run.opt(), saved, TALUS_LOAD_PARAMS));
+  for (int64_t more = 0; more < 3; ++more) {
+    CHECK(clock_of(run.opt(), TALUS_CLOCK_APPLIED) == 3 + more);
+    CHECK(clock_of(run.opt(), TALUS_CLOCK_CALLED) == 5 + more);
+    CHECK(clock_of(run.opt(), TALUS_CLOCK_MANUAL) == 4);
+    CHECK(value_now(run.opt(), "lr", 0) == 0.1 * std::ldexp(1, int(-3 - more)));
+    CHECK(value_now(run.opt(), "lr", 1) == 0.1 * std::ldexp(1, int(2 * (-5 - more))));
+    CHECK(value_now(run.opt(), "weight_decay") == std::ldexp(1, -12));
+    run.model.step(2 + more);
+  }
+}
+
+TEST_CASE("saved schedules: a plateau that waits for groups to come is the optimizer's own too") {
+  Run file, live;
+  attach(file.opt(), "lr", made("plateau"), TALUS_CLOCK_APPLIED, TALUS_ALL);
+  for (const int32_t group : {0, 1})
+    must(talus_attach_schedule(file.opt(), group, "lr", nullptr, 0));
+  must(load_bytes(live.opt(), file.model.bytes(), TALUS_LOAD_PARAMS));
+  int32_t group = 0;
+  must(talus_add_group(live.opt(), nullptr, &group));
+  const Schedule plateau = attached(live.opt(), "lr", group);
+  CHECK(talus_attach_schedule(live.opt(), 0, "weight_decay", plateau, TALUS_CLOCK_APPLIED) ==
+        TALUS_OK);
+}
+
 TEST_CASE("saved schedules: a plateau that a load has made is the optimizer's own") {
   Run file, live, other;
-  attach(file.opt(), "lr", ScheduleRef("plateau", {{"patience", 0}, {"factor", 0.5}}));
+  attach_first(file.opt(), "lr", made("plateau", {{"patience", 0}, {"factor", 0.5}}));
   must(load_bytes(live.opt(), file.model.bytes(), TALUS_LOAD_PARAMS));
-  const ScheduleRef plateau = attached(live.opt(), "lr");
-  CHECK(talus_attach_schedule(other.opt(), 0, "lr", plateau.get(), TALUS_CLOCK_APPLIED) ==
-        TALUS_E_STATE);
-  CHECK(talus_attach_schedule(live.opt(), 1, "lr", plateau.get(), TALUS_CLOCK_APPLIED) == TALUS_OK);
+  const Schedule plateau = attached(live.opt(), "lr");
+  CHECK(talus_attach_schedule(other.opt(), 0, "lr", plateau, TALUS_CLOCK_APPLIED) == TALUS_E_STATE);
+  CHECK(talus_attach_schedule(live.opt(), 1, "lr", plateau, TALUS_CLOCK_APPLIED) == TALUS_OK);
   must(talus_observe(live.opt(), 1));
   must(talus_observe(live.opt(), 1));
   CHECK(value_now(live.opt(), "lr", 1) == 0.05);
@@ -322,19 +334,6 @@ TEST_CASE("saved schedules: a plateau that a load has made is the optimizer's ow
 // ---- refusals -----------------------------------------------------------------------------------
 
 namespace {
-
-// Of a file with another text in its header.
-std::string edited(const std::string& file, const std::string& old, const std::string& text) {
-  uint64_t length = 0;
-  std::memcpy(&length, file.data(), sizeof length);
-  std::string header = file.substr(sizeof length, length);
-  const size_t at = header.find(old);
-  REQUIRE(at != std::string::npos);
-  header.replace(at, old.size(), text);
-  const uint64_t now = header.size();
-  return std::string(reinterpret_cast<const char*>(&now), sizeof now) + header +
-         file.substr(sizeof length + length);
-}
 
 void refuse(const Run& live, const std::string& saved, const std::string& text) {
   const std::string before = live.model.bytes();
@@ -350,23 +349,25 @@ void refuse(const Run& live, const std::string& saved, const std::string& text) 
 
 TEST_CASE("saved schedules: what the optimizer has and the file lacks, or has as another kind") {
   Run none, live, other, later;
-  attach(live.opt(), "lr", ScheduleRef("cosine", {{"T_max", 9}}));
-  attach(other.opt(), "lr", ScheduleRef("step", {{"step_size", 9}}));
-  attach(later.opt(), "lr", ScheduleRef("cosine", {{"T_max", 9}}), TALUS_CLOCK_APPLIED, TALUS_ALL);
+  attach_first(live.opt(), "lr", made("cosine", {{"T_max", 9}}));
+  attach_first(other.opt(), "lr", made("step", {{"step_size", 9}}));
+  attach(later.opt(), "lr", made("cosine", {{"T_max", 9}}), TALUS_CLOCK_APPLIED, TALUS_ALL);
   refuse(live, none.model.bytes(0),
-         "group 0 \"sgd\": lr: schedule \"cosine\" in the optimizer, none in the file");
+         "group 0 \"sgd\": \"lr\": schedule \"cosine\" in the optimizer, none in the file");
   refuse(live, other.model.bytes(0), "schedule \"cosine\" in the optimizer, \"step\" in the file");
   refuse(later, live.model.bytes(0),
-         "groups added later: lr: schedule \"cosine\" in the optimizer");
+         "groups added later: \"lr\": schedule \"cosine\" in the optimizer");
 }
 
 TEST_CASE("saved schedules: what this library does not know is named, and where it stands") {
   Run file, live;
-  attach(file.opt(), "lr",
-         ScheduleRef("chained")
-             .piece(ScheduleRef("step", {{"step_size", 7}, {"gamma", 0.5}}))
-             .piece(ScheduleRef("multistep").milestones({3, 4})));
-  attach(file.opt(), "weight_decay", ScheduleRef("lambda").function(falling));
+  attach_first(file.opt(), "lr",
+               Schedule(ScheduleSpec{
+                   "chained",
+                   {},
+                   {},
+                   {{"step", {{"step_size", 7}, {"gamma", 0.5}}}, {"multistep", {}, {3, 4}}}}));
+  attach_first(file.opt(), "weight_decay", Schedule(functions()[0]));
   file.steps(0, 1);
   const std::string saved = file.model.bytes(TALUS_SAVE_NO_DIGEST);
   const auto refused = [&](const char* old, const char* text, const char* why) {
@@ -394,12 +395,14 @@ TEST_CASE("saved schedules: what this library does not know is named, and where 
 
 TEST_CASE("saved schedules: a product that no function can have made is refused") {
   Run file, live;
-  attach(file.opt(), "lr", ScheduleRef("multiplicative").function(alternating));
+  attach_first(file.opt(), "lr", Schedule(functions()[1]));
   file.steps(0, 3);
   const std::string saved = file.model.bytes(TALUS_SAVE_NO_DIGEST);
   const std::string bad =
       edited(saved, R"(\"t\":\"2\",\"value\":)", R"(\"t\":\"2\",\"value\":1e999,\"x\":)");
   CHECK(load_bytes(live.opt(), bad) == TALUS_E_FORMAT);
+  CHECK(load_bytes(live.opt(), edited(saved, R"(\"t\":\"2\")", R"(\"t\":\"0\")")) ==
+        TALUS_E_FORMAT);
   refuse(live, edited(saved, R"(\"function\":\"unbound\",)", R"(\"milestones\":[\"1\"],)"),
          "has no list \"milestones\"");
 }

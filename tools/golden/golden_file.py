@@ -12,6 +12,18 @@ and where needed
   unlisted    slots that the source does not tell
   needs       hyperparameters without which the case is left out, aloud
   scalars     what else the source tells of the last step
+
+Schedules are in schedules.json (worked values) and schedules_torch.json: {"curves", "reports"}.
+A curve has
+  source, tolerance, why   as above
+  schedule    {"kind"}, and where it has them "params", "milestones", "pieces" (schedules) and
+              "function", which tests/schedule.h knows by this name
+  base        the value of the hyperparameter
+  t, value    value[i] at t[i]
+and a sequence of reports to a plateau schedule has source, params, base and
+  metric      one a report; null: not a number
+  value, best {"4": 0.05} is so from the report 4 on, counted from 1; no best yet is infinite
+  bad, cooling  after each report
 Standard library only.
 """
 import json
@@ -41,6 +53,11 @@ def merge(rule, source, cases):
     path.write_text(text_of({"rule": rule, "cases": [in_order(case) for case in every]}) + "\n")
 
 
+def write_schedules(stem, curves, reports):
+    file = {"curves": curves, "reports": reports}
+    (FOLDER / (stem + ".json")).write_text(text_of(file) + "\n")
+
+
 def in_order(case):
     unknown = set(case) - set(ORDER)
     if unknown:
@@ -58,7 +75,7 @@ def text_of(value, indent=0, used=0):
         items = [json.dumps(key) + ": " + text_of(item, indent + 1, len(key) + 5)
                  for key, item in value.items()]
         return "{\n" + ",\n".join(pad + item for item in items) + "\n" + end + "}"
-    if all(isinstance(item, (int, float)) for item in value):
+    if all(item is None or isinstance(item, (int, float)) for item in value):
         return filled(value, pad, end)
     return "[\n" + ",\n".join(pad + text_of(item, indent + 1) for item in value) + "\n" + end + "]"
 
