@@ -43,7 +43,7 @@ Status Optimizer::check_idle(void* stream) {
   if (on_cpu_) return {};
   bool capturing = false;
   TALUS_TRY(ask_device(stream, &capturing));
-  if (!capturing) return {};
+  if (!capturing) return settle();
   return failure(TALUS_E_NOT_PREPARED,
                  "the stream is capturing, expected one that a checkpoint can wait for");
 }

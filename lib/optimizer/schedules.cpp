@@ -156,7 +156,7 @@ Status Optimizer::find_schedule(int32_t group, std::string_view name,
 
 // ---- values -------------------------------------------------------------------------------------
 
-Status Optimizer::value_of(const Attachment& a, double* out) const {
+Status Optimizer::value_of(const Attachment& a, const Clocks& clocks, double* out) const {
   const Group& group = model_.groups[size_t(a.group)];
   const Hyper& hyper = hyper_of(model_, a);
   const Schedule& schedule = *a.schedule.get();
@@ -169,7 +169,7 @@ Status Optimizer::value_of(const Attachment& a, double* out) const {
         "or talus_schedule_set_function",
         place().c_str(), lost->kind().name);
   const double base = group.values()[a.hyper];
-  const Moment moment{clocks_.at(a.clock), base, a.reduced};
+  const Moment moment{clocks.at(a.clock), base, a.reduced};
   const double value = schedule.value(base, moment);
   if (!accepts(hyper, value))
     return refuse_value(hyper, value,
@@ -179,9 +179,9 @@ Status Optimizer::value_of(const Attachment& a, double* out) const {
 }
 
 // Before anything is touched: the last thing of the caller's that is asked.
-Status Optimizer::evaluate_schedules() {
+Status Optimizer::evaluate_schedules(const Clocks& at) {
   if (schedules_.items.empty()) return {};
-  for (Attachment& a : schedules_.items) TALUS_TRY(value_of(a, &a.now));
+  for (Attachment& a : schedules_.items) TALUS_TRY(value_of(a, at, &a.now));
   for (const Attachment& a : schedules_.items) model_.groups[size_t(a.group)].begin_now();
   for (const Attachment& a : schedules_.items)
     model_.groups[size_t(a.group)].set_now(a.hyper, a.now);
@@ -197,7 +197,7 @@ Status Optimizer::value_now(int32_t group, std::string_view name, double* value)
   const Attachment* const a = schedules_.find(group, hyper);
   if (!a) return *value = g.values()[hyper], Status();
   const FloatEnvironment ieee;
-  return value_of(*a, value);
+  return value_of(*a, clocks_, value);
 }
 
 // ---- clocks, reports ----------------------------------------------------------------------------
