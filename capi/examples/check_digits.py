@@ -53,6 +53,10 @@ class Program(unittest.TestCase):
     def assert_fails(self, code, text, *args):
         result = run(*args)
         self.assertEqual((result.returncode, result.stdout), (code, ""), args)
+        self.assert_refused(code, text, result, args)
+
+    def assert_refused(self, code, text, result, args):
+        self.assertEqual(result.returncode, code, args)
         self.assertRegex(result.stderr, "^train_digits: ", args)
         self.assertIn(text, result.stderr, args)
 

@@ -90,6 +90,19 @@ class Resumption(unittest.TestCase):
                 self.train("full", *args)
                 self.assert_resumes([30], *args)
 
+    def test_schedules_resume(self):
+        """With their clocks, and a plateau with what it was told."""
+        for specs in (["lr one_cycle total_steps=80"],
+                      ["lr polynomial total_iters=4 clock=manual", "momentum linear clock=called"],
+                      ["lr chained (linear total_iters=30) (plateau threshold=0.9 patience=0)"],
+                      ["lr sequential milestones=10,40 (linear) (step step_size=7) (constant)"]):
+            args = ["--optimizer", "sgd", "--epochs", "4"]
+            args += [word for spec in specs for word in ("--schedule", spec)]
+            self.train("full", *args)
+            for stops in [0], [1], [19], [30], [38, 57]:
+                with self.subTest(specs=specs, stops=stops):
+                    self.assert_resumes(stops, *args)
+
     def test_a_log_is_continued_once_also_where_it_is_ahead_of_the_checkpoint(self):
         self.train("full")
         self.train("part", "--stop-after", "60")
@@ -122,10 +135,10 @@ class Resumption(unittest.TestCase):
         before = self.bytes_of("part.safetensors")
         resume = ["--resume", self.path("part.safetensors"), "--save", self.path("b.safetensors")]
         for args in (["--seed", "2"], ["--batch", "33"], ["--epochs", "18"], ["--set", "lr=0.02"],
-                     ["--rows"]):
+                     ["--rows"], ["--schedule", "lr linear"]):
             text = self.run_program(*resume, *args, code=1)
             self.assertIn("part.safetensors: was made with", text)
-            self.assertIn(args[0] if args[0] != "--set" else "lr=0.02", text)
+            self.assertIn(args[-1] if args[0] in ("--set", "--schedule") else args[0], text)
         for args in ["--optimizer", "sgd"], ["--dtype", "bf16"]:
             self.assertIn("TALUS_E_MISMATCH", self.run_program(*resume, *args, code=1))
         self.assertFalse(os.path.exists(self.path("b.safetensors")))

@@ -6,18 +6,15 @@ For each algorithm the lr of the grid is taken whose run ends best on the valida
 alone the accuracy on the test third is read. Exit code 1: one is below ACCURACY that need not be, or
 a run failed. OPTIONs go to train_digits.
 """
-import argparse
-import concurrent.futures
 import csv
 import math
-import os
-import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 from typing import NamedTuple
+
+import digits_training
 
 EPOCHS = 20  # each run; every algorithm and lr has the same
 GRID = "0.0001,0.0003,0.001,0.003,0.01,0.03,0.1,0.3,1,3,10"
@@ -48,22 +45,17 @@ def read_log(path):
 
 
 def train(arguments, algorithm, lr, log):
-    done = subprocess.run(
-        [arguments.train_digits, "--optimizer", algorithm, "--epochs", str(EPOCHS), "--threads", "1",
-         "--quiet", *arguments.options, "--set", f"lr={lr}", "--log", log],
-        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-    if done.returncode != 0:
-        return Run(lr, 0, 0, [], "", (done.stderr.strip() or "no message").splitlines()[-1])
+    output, error = digits_training.train(
+        arguments.train_digits, "--optimizer", algorithm, "--epochs", str(EPOCHS),
+        *arguments.options, "--set", f"lr={lr}", "--log", log)
+    if error:
+        return Run(lr, 0, 0, [], "", error)
     losses, loss, accuracy = read_log(log)
-    return Run(lr, accuracy, loss if math.isfinite(loss) else math.inf, losses, done.stdout, "")
+    return Run(lr, accuracy, loss if math.isfinite(loss) else math.inf, losses, output, "")
 
 
 def best_of(runs):
     return max(runs, key=lambda run: (not run.error, run.accuracy, -run.loss))
-
-
-def test_accuracy(run):
-    return float(re.search(r"^test accuracy (\S+)", run.output, re.M)[1])
 
 
 def algorithms(train_digits):
@@ -72,9 +64,9 @@ def algorithms(train_digits):
 
 
 def all_runs(arguments, names, folder):
-    """Yields (name, its runs), as they get done; as many at once as this process has CPUs."""
+    """Yields (name, its runs), as they get done."""
     grid = arguments.grid.split(",")
-    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with digits_training.pool() as pool:
         started = {name: [pool.submit(train, arguments, name, lr, f"{folder}/{name}.{lr}.csv")
                           for lr in grid] for name in names}
         for name in names:
@@ -87,54 +79,28 @@ def report(name, run, least):
     if run.error:
         print(f"{name:<12}  refused: {run.error}" + (f" ({why})" if why else ""), flush=True)
         return bool(why)
-    test = test_accuracy(run)
+    test = digits_training.accuracy_in(run.output, "test")
     short = test < least and not why
     print(f"{name:<12}  {run.lr:>6}  {run.accuracy:10.4f}  {test:8.4f}  "
           f"{f'BELOW {least}' if short else why}".rstrip(), flush=True)
     return not short
 
 
-def plot(curves, terminal, output):
-    lines = [f"set terminal {terminal}", f"set output '{output}'", "set logscale y",
-             "set xlabel 'epoch'", "set ylabel 'training loss'", "set key outside right"]
+def plot(curves, svg):
+    script = ["set logscale y", "set xlabel 'epoch'", "set ylabel 'training loss'",
+              "set key outside right"]
     for i, run in enumerate(curves.values()):
-        lines += [f"$curve{i} << END", *(" ".join(point) for point in run.losses), "END"]
-    lines.append("plot " + ", ".join(
+        script += digits_training.data_block(f"curve{i}", run.losses)
+    script.append("plot " + ", ".join(
         f"$curve{i} using 1:2 with lines linewidth 2 dashtype {1 + i // 8} "
         f"title '{name} {run.lr}' noenhanced"
         for i, (name, run) in enumerate(curves.items())))
-    subprocess.run(["gnuplot"], input="\n".join(lines), text=True, check=True)
-
-
-def plot_all(curves, svg):
-    if not shutil.which("gnuplot"):
-        print("plot skipped: no gnuplot on this machine")
-        return
-    if sys.stdout.isatty():
-        size = shutil.get_terminal_size((100, 30))
-        plot(curves, f"dumb size {size.columns}, 30", "/dev/stdout")
-    plot(curves, 'svg size 960,600 background "white"', svg)
-    print(f"loss curves: {svg}")
-
-
-def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("train_digits")
-    parser.add_argument("--grid", default=GRID, help="learning rates (%(default)s)")
-    parser.add_argument("--least", type=float, default=LEAST, help="(%(default)s)")
-    parser.add_argument("--plot", type=pathlib.Path)
-    ours, options = sys.argv[1:], []
-    if "--" in ours:
-        cut = ours.index("--")
-        ours, options = ours[:cut], ours[cut + 1:]
-    arguments = parser.parse_args(ours)
-    arguments.options = options
-    return arguments
+    digits_training.draw(script, svg, "loss curves")
 
 
 def main():
-    arguments = parse_arguments()
+    arguments = digits_training.parse_arguments(__doc__, LEAST, lambda parser: parser.add_argument(
+        "--grid", default=GRID, help="learning rates (%(default)s)"))
     names, curves, good = algorithms(arguments.train_digits), {}, True
     print(f"lr of {arguments.grid.replace(',', ' ')}, chosen on the validation third")
     print(f"{'rule':<12}  {'lr':>6}  validation      test")
@@ -145,7 +111,7 @@ def main():
             if chosen.losses:
                 curves[name] = chosen
     if arguments.plot and curves:
-        plot_all(curves, arguments.plot)
+        plot(curves, arguments.plot)
     return 0 if good else 1
 
 

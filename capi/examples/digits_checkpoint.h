@@ -107,6 +107,7 @@ static void find_order(const talus_optimizer *opt, const char *path, Images trai
 static char *sign_run(const Options *options, Images all) {
   size_t room = 256 + strlen(options->optimizer), used;
   for (int i = 0; i < options->set_count; ++i) room += strlen(options->sets[i].name) + 40;
+  for (int i = 0; i < options->schedule_count; ++i) room += strlen(options->schedules[i].text) + 2;
   char *text = allocate(room, 1);
   used = (size_t)snprintf(text, room,
                           "--optimizer %s --dtype %s --epochs %lld --batch %lld --seed %lld%s, "
@@ -116,6 +117,8 @@ static char *sign_run(const Options *options, Images all) {
   for (int i = 0; i < options->set_count; ++i)
     used += (size_t)snprintf(text + used, room - used, ", %s=%.17g", options->sets[i].name,
                              options->sets[i].value);
+  for (int i = 0; i < options->schedule_count; ++i)
+    used += (size_t)snprintf(text + used, room - used, ", %s", options->schedules[i].text);
   return text;
 }
 

@@ -1,10 +1,15 @@
-/* How train_digits ends where it cannot go on: 1 for what failed, 2 for a wrong command line. */
+/* How a program ends where it cannot go on: 1 for what failed, 2 for a wrong command line. */
 #ifndef TALUS_EXAMPLES_DIGITS_FAILURE_H
 #define TALUS_EXAMPLES_DIGITS_FAILURE_H
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <talus.h>
+
+/* Its name. */
+#ifndef TALUS_DIGITS_PROGRAM
+#define TALUS_DIGITS_PROGRAM "train_digits"
+#endif
 
 #define CHECK(call)                           \
   do {                                        \
@@ -13,17 +18,18 @@
   } while (0)
 
 static void refuse(talus_status status) {
-  fprintf(stderr, "train_digits: %s: %s\n", talus_status_name(status), talus_last_error());
+  fprintf(stderr, TALUS_DIGITS_PROGRAM ": %s: %s\n", talus_status_name(status), talus_last_error());
   exit(1);
 }
 
 static void fail(const char *what, const char *where) {
-  fprintf(stderr, "train_digits: %s: %s\n", where, what);
+  fprintf(stderr, TALUS_DIGITS_PROGRAM ": %s: %s\n", where, what);
   exit(1);
 }
 
-static void misuse(const char *what, const char *got) {
-  fprintf(stderr, "train_digits: %s '%s'; see train_digits --help\n", what, got);
+static inline void misuse(const char *what, const char *got) {
+  fprintf(stderr, TALUS_DIGITS_PROGRAM ": %s '%s'; see " TALUS_DIGITS_PROGRAM " --help\n", what,
+          got);
   exit(2);
 }
 

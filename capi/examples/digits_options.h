@@ -10,11 +10,9 @@
 #include <talus.h>
 
 #include "digits_failure.h"
+#include "digits_images.h"
+#include "digits_schedule.h"
 #include "half.h"
-
-#ifndef TALUS_DIGITS_CSV
-#define TALUS_DIGITS_CSV "digits.csv"
-#endif
 
 enum { kMaxSets = 32 };
 
@@ -31,13 +29,15 @@ static const Dtype kDtypes[] = {{"f32", TALUS_F32, NULL, NULL},
                                 {"f16", TALUS_F16, f16_widen, f16_narrow}};
 
 typedef struct Options {
-  const char *optimizer, *data, *log, *parameters, *save, *resume;
+  const char *optimizer, *data, *log, *trace, *parameters, *save, *resume;
   const Dtype *dtype;
   struct {
     const char *name;
     double value;
   } sets[kMaxSets];
   int set_count;
+  ScheduleOption schedules[kMaxSchedules];
+  int schedule_count;
   long long seed, epochs, batch, threads, stop_after; /* the last two -1: not given */
   int quiet, rows;
 } Options;
@@ -53,6 +53,11 @@ static void print_help(void) {
       "Trains a small network on 8 x 8 digits and prints its accuracy on images it never saw.\n\n"
       "  --optimizer NAME   an algorithm or alias below (adamw)\n"
       "  --set NAME=VALUE   a hyperparameter of it; may be given again\n"
+      "  --schedule SPEC    for a hyperparameter, one argument; may be given again:\n"
+      "                     HYPER KIND [NAME=NUMBER...] [milestones=T,T...] [(PIECE)...]\n"
+      "                     [clock=applied|called|manual]; PIECE: from KIND on; manual: epochs;\n"
+      "                     plateau gets the validation loss; with none for lr, that falls in\n"
+      "                     a line to lr / epochs\n"
       "  --dtype NAME       of parameters and gradients: f32, bf16 or f16 (f32)\n"
       "  --epochs N         passes over the training images (80)\n"
       "  --batch N          images of a step (32)\n"
@@ -61,6 +66,7 @@ static void print_help(void) {
       "  --data FILE        lines of 64 pixels of 0 to 16 and the digit\n"
       "  --log FILE         CSV: epoch,train_loss,validation_loss,validation_accuracy;\n"
       "                     --resume continues it, or writes the rest without a header\n"
+      "  --trace FILE       CSV of the steps of this run: step,lr,train_loss\n"
       "  --parameters FILE  the parameters at the end, raw f32\n"
       "  --save FILE        a checkpoint at the end: .safetensors, or .safetensors.index.json\n"
       "  --resume FILE      goes on where such a checkpoint was made, with the same options\n"
@@ -97,6 +103,11 @@ static void parse_set(Options *options, char *text) {
   options->sets[options->set_count++].value = value;
 }
 
+static void add_schedule(Options *options, const char *text) {
+  if (options->schedule_count == kMaxSchedules) misuse("too many --schedule, at", text);
+  options->schedules[options->schedule_count++] = parse_schedule(text);
+}
+
 static const Dtype *parse_dtype(const char *text) {
   for (size_t i = 0; i < sizeof kDtypes / sizeof *kDtypes; ++i)
     if (strcmp(kDtypes[i].name, text) == 0) return &kDtypes[i];
@@ -118,6 +129,7 @@ static void parse_value(Options *options, const char *option, char *value) {
   } texts[] = {{"--optimizer", &options->optimizer},
                {"--data", &options->data},
                {"--log", &options->log},
+               {"--trace", &options->trace},
                {"--parameters", &options->parameters},
                {"--save", &options->save},
                {"--resume", &options->resume}};
@@ -133,6 +145,8 @@ static void parse_value(Options *options, const char *option, char *value) {
   }
   if (strcmp(option, "--set") == 0)
     parse_set(options, value);
+  else if (strcmp(option, "--schedule") == 0)
+    add_schedule(options, value);
   else if (strcmp(option, "--dtype") == 0)
     options->dtype = parse_dtype(value);
   else

@@ -25,10 +25,12 @@
 #include "digits_checkpoint.h"
 #include "digits_failure.h"
 #include "digits_images.h"
+#include "digits_log.h"
 #include "digits_options.h"
+#include "digits_schedule.h"
+#include "digits_tensor.h"
 #include "perceptron.h"
 
-static const uint64_t kSplitSeed = 1797;
 static const float kNoise = 0.3f; /* standard deviation, added to pixels in training */
 
 /* What suits this task better than the library's defaults, by the algorithm's own name. */
@@ -66,6 +68,7 @@ typedef struct Run {
   talus_optimizer *opt;
   Images training, validation, test;
   Position at;
+  FILE *log, *trace;
 } Run;
 
 static size_t element_bytes(const Storage *storage) { return storage->dtype->narrow ? 2 : 4; }
@@ -115,16 +118,10 @@ static void destroy_storage(Storage *storage) {
 /* Hands a tensor to a group, once: the pointers stay the same for the whole run. */
 static void add_tensor(talus_optimizer *opt, int32_t group, const Run *run, const Tensor *tensor) {
   const Storage *storage = &run->storage;
-  size_t offset = (size_t)tensor->first * element_bytes(storage);
-  talus_param param;
-  memset(&param, 0, sizeof param);
-  param.struct_size = sizeof param;
-  param.dtype = storage->dtype->id; /* behind a 16-bit parameter talus keeps an f32 master */
-  param.data = (char *)storage->talus_data + offset;
-  param.grad = run->options.rows ? NULL : (char *)storage->talus_grad + offset;
-  param.name = tensor->name;
-  param.shape = tensor->shape;
-  param.ndim = tensor->ndim;
+  void *grad = run->options.rows ? NULL : storage->talus_grad;
+  /* Behind a 16-bit parameter talus keeps an f32 master. */
+  talus_param param = describe_tensor(tensor, storage->dtype->id, element_bytes(storage),
+                                      storage->talus_data, grad);
   CHECK(talus_add_params(opt, group, 1, &param, NULL));
 }
 
@@ -236,12 +233,12 @@ static int is_stopped(const Run *run) {
 static void train_epoch(Run *run) {
   Images images = run->training;
   while (run->at.image < images.count && !is_stopped(run)) {
-    Images batch = {images.image + run->at.image, images.count - run->at.image};
-    if (batch.count > run->options.batch) batch.count = (int)run->options.batch;
+    Images batch = batch_at(images, run->at.image, run->options.batch);
     double loss = compute_gradients(&run->net, batch, kNoise, &run->at.random);
     run->at.loss += loss * batch.count / images.count;
     store_gradients(&run->net, &run->storage);
     if (run->options.rows) bind_rows(run);
+    trace_step(run->trace, run->opt, steps_of(run), loss);
     CHECK(talus_step(run->opt, NULL));
     load_parameters(&run->net, &run->storage);
     run->at.image += batch.count;
@@ -256,57 +253,36 @@ static void show_progress(long long epoch, long long epochs, Score validation) {
           accuracy_of(validation), epoch == epochs ? "\n" : "");
 }
 
-static const char *const kLogHeader = "epoch,train_loss,validation_loss,validation_accuracy\n";
-
-/* Leaves what a log from the first epoch on says of epochs before this one, for the checkpoint may
- * be older than the log; and nothing of one without its header, which is of another resumption.
- */
-static void cut_log(FILE *log, const char *path, long long epoch) {
-  char line[128];
-  long end = 0;
-  if (fgets(line, sizeof line, log) != NULL && strcmp(line, kLogHeader) == 0) {
-    do end = ftell(log);
-    while (fgets(line, sizeof line, log) != NULL && strtoll(line, NULL, 10) <= epoch);
-  }
-  if (fseek(log, end, SEEK_SET) != 0 || ftruncate(fileno(log), end) != 0)
-    fail("cannot be continued", path);
+static int waits_for_reports(const Options *options) {
+  int waits = 0;
+  for (int i = 0; i < options->schedule_count; ++i) waits |= options->schedules[i].has_plateau;
+  return waits;
 }
 
-static FILE *open_log(const Run *run) {
-  const char *path = run->options.log;
-  FILE *log = path && run->options.resume ? fopen(path, "r+") : NULL;
-  if (log) cut_log(log, path, run->at.epoch);
-  if (log || path == NULL) return log;
-  log = fopen(path, "w");
-  if (log == NULL) fail("cannot be written", path);
-  if (!run->options.resume) fputs(kLogHeader, log);
-  return log;
-}
-
-static void end_epoch(Run *run, FILE *log, int progress) {
+static void end_epoch(Run *run, int progress) {
   Score score = score_of(&run->net, run->validation);
   long long epoch = ++run->at.epoch;
   if (progress) show_progress(epoch, run->options.epochs, score);
-  if (log) fprintf(log, "%lld,%.6f,", epoch, run->at.loss);
-  if (log) fprintf(log, "%.6f,%.6f\n", score.loss, accuracy_of(score));
+  log_epoch(run->log, epoch, run->at.loss, score);
+  if (waits_for_reports(&run->options)) CHECK(talus_observe(run->opt, score.loss));
   run->at.image = 0;
   run->at.loss = 0;
 }
 
-/* The learning rate falls in a straight line to lr / epochs. */
+/* Without a schedule, the learning rate falls in a straight line to lr / epochs. */
 static void train(Run *run) {
   long long epochs = run->options.epochs;
   int progress = !run->options.quiet && isatty(fileno(stderr));
   int has_lr = has_hyper(talus_group_algorithm(run->opt, 0), "lr");
-  FILE *log = open_log(run);
+  int falls = has_lr && !has_schedule(run->opt, "lr");
   while (run->at.epoch < epochs && !is_stopped(run)) {
     double left = 1 - (double)run->at.epoch / (double)epochs;
-    if (has_lr) CHECK(talus_set(run->opt, TALUS_ALL, "lr", run->at.lr * left));
+    if (falls) CHECK(talus_set(run->opt, TALUS_ALL, "lr", run->at.lr * left));
+    CHECK(talus_set_clock(run->opt, run->at.epoch));
     if (run->at.image == 0) shuffle(run->training, &run->at.random);
     train_epoch(run);
-    if (run->at.image == run->training.count) end_epoch(run, log, progress);
+    if (run->at.image == run->training.count) end_epoch(run, progress);
   }
-  if (log && (ferror(log) | fclose(log))) fail("cannot be written", run->options.log);
 }
 
 /* Of the optimizer as set up: talus_load brings the lr of the epoch that was saved. */
@@ -319,6 +295,8 @@ static void start(Run *run, Images all) {
     resume(run->opt, options->resume, signature, &run->at, run->training);
     load_parameters(&run->net, &run->storage);
   }
+  for (int i = 0; i < options->schedule_count; ++i)
+    attach_schedule(run->opt, &run->options.schedules[i], options->resume != NULL);
   keep_note(run->opt, kSignature, signature);
   free(signature);
 }
@@ -336,11 +314,10 @@ static void report(const Run *run) {
 
 int main(int argc, char **argv) {
   static Run run;
-  uint64_t split = kSplitSeed;
   run.options = parse_options(argc, argv);
   run.at.random = (uint64_t)run.options.seed;
   Images all = load_images(run.options.data);
-  shuffle(all, &split);
+  shuffle_by_split(all);
   run.training = third(all, 0), run.validation = third(all, 1), run.test = third(all, 2);
   init_network(&run.net, &run.at.random);
   run.storage = create_storage(run.options.dtype, &run.net);
@@ -348,7 +325,11 @@ int main(int argc, char **argv) {
 
   print_hypers(run.opt, run.options.optimizer);
   start(&run, all);
+  run.log = open_log(run.options.log, run.options.resume != NULL, run.at.epoch);
+  run.trace = open_trace(run.options.trace);
   train(&run);
+  close_log(run.log, run.options.log);
+  close_log(run.trace, run.options.trace);
   write_parameters(&run.net, run.options.parameters);
   if (run.options.save) save(run.opt, run.options.save, &run.at, run.training);
   report(&run);

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "lib/checkpoint/crc32c.h"
+#include "lib/checkpoint/schedules.h"
+#include "lib/checkpoint/settings.h"
 #include "lib/checkpoint/state_tensors.h"
 
 namespace talus {
@@ -29,7 +31,11 @@ class Comparison {
     if (!has(TALUS_LOAD_ALLOW_EXTRA)) look_for_extra();
     const Counts& counts = file_.manifest().counts;
     plan_.restored.clocks = {counts.applied, counts.called, counts.clock};
-    plan_.restored.keeps_schedules = true;
+    plan_.restored.keeps_schedules = has(TALUS_LOAD_KEEP_HYPER);
+    if (!has(TALUS_LOAD_KEEP_HYPER)) {
+      compare_settings(live_, file_.manifest(), &differences_, &plan_.restored);
+      compare_schedules(live_, file_.manifest().schedules, &differences_, &plan_.restored);
+    }
     plan_.restored.notes = {file_.manifest().notes.begin(), file_.manifest().notes.end()};
     return differences_.none() ? Status() : differences_.status(file_.name());
   }

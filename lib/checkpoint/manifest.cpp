@@ -1,11 +1,11 @@
 #include "lib/checkpoint/manifest.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <iterator>
 #include <set>
 #include <string_view>
 
+#include "lib/checkpoint/json_place.h"
 #include "lib/checkpoint/json_reader.h"
 #include "lib/checkpoint/json_text.h"
 
@@ -18,17 +18,19 @@ constexpr std::string_view kFormat = "format", kVersion = "talus.version",
                            kRequires = "talus.requires", kWriter = "talus.writer",
                            kParams = "talus.params", kGroups = "talus.groups",
                            kSettings = "talus.settings", kCounts = "talus.counts",
-                           kPieces = "talus.pieces", kNote = "user.";
+                           kPieces = "talus.pieces", kSchedules = "talus.schedules",
+                           kScaler = "talus.scaler", kNote = "user.";
 
 // The members of talus.counts.
 struct CountMember {
   const char* name;
   int64_t Counts::*value;
+  bool of_steps = true;
 };
 constexpr CountMember kCountMembers[] = {{"applied", &Counts::applied},
                                          {"called", &Counts::called},
                                          {"skipped", &Counts::skipped},
-                                         {"clock", &Counts::clock}};
+                                         {"clock", &Counts::clock, false}};
 
 std::vector<std::string> sorted(std::vector<std::string> names) {
   std::sort(names.begin(), names.end());
@@ -67,41 +69,6 @@ Json counts_json(const Counts& counts) {
 
 // ---- read
 
-// Where a value stands, for texts: file, key of the metadata, the way to it.
-class Place {
- public:
-  Place(const std::string& file, std::string_view key) : text_(file + ": " + std::string(key)) {}
-
-  Place member(std::string_view name) const { return Place(text_ + '.' + std::string(name)); }
-  Place element(size_t i) const { return Place(text_ + '[' + std::to_string(i) + ']'); }
-  Place named(std::string_view name) const { return Place(text_ + ' ' + shown(name)); }
-  const std::string& text() const { return text_; }
-
-  Status fault(const std::string& why) const { return {TALUS_E_FORMAT, text_ + ": " + why}; }
-
- private:
-  explicit Place(std::string text) : text_(std::move(text)) {}
-  std::string text_;
-};
-
-// An object of exactly these members. A newer writer that adds one asks for a feature too.
-Status check_members(const Json& json, const Place& at,
-                     std::initializer_list<std::string_view> expected) {
-  if (!json.is_object()) return at.fault("no JSON object");
-  for (const auto& [name, value] : json.members())
-    if (std::find(expected.begin(), expected.end(), name) == expected.end())
-      return at.fault("unknown member " + shown(name));
-  for (const std::string_view name : expected)
-    if (!json.find(name)) return at.fault("no member " + shown(name));
-  return {};
-}
-
-Status read_string(const Json& json, const Place& at, std::string* out) {
-  if (!json.is_string()) return at.fault("no string");
-  *out = json.string();
-  return {};
-}
-
 Status read_shape(const Json& json, const Place& at, std::vector<uint64_t>* out) {
   if (!json.is_array()) return at.fault("no list");
   for (const Json& extent : json.elements()) {
@@ -124,20 +91,13 @@ Status read_slots(const Json& json, const Place& at, std::vector<std::string>* o
   return {};
 }
 
-Status read_group_index(const Json& json, const Place& at, size_t group_count, int32_t* out) {
-  if (!json.is_whole() || json.whole() >= group_count)
-    return at.fault("no group, expected an integer below " + std::to_string(group_count));
-  *out = int32_t(json.whole());
-  return {};
-}
-
 Status read_param(const Json& json, const Place& at, size_t group_count, ParamRecord* out) {
   TALUS_TRY(check_members(json, at, {"name", "dtype", "shape", "group", "slots"}));
   TALUS_TRY(read_string(json["name"], at.member("name"), &out->name));
   const Place here = at.named(out->name);
   TALUS_TRY(read_string(json["dtype"], here.member("dtype"), &out->dtype));
   TALUS_TRY(read_shape(json["shape"], here.member("shape"), &out->shape));
-  TALUS_TRY(read_group_index(json["group"], here.member("group"), group_count, &out->group));
+  TALUS_TRY(read_index(json["group"], here.member("group"), "group", group_count, &out->group));
   return read_slots(json["slots"], here.member("slots"), &out->slots);
 }
 
@@ -168,8 +128,10 @@ class Reader {
     TALUS_TRY(read_required(&out->required));
     TALUS_TRY(read_groups(&out->groups));
     TALUS_TRY(read_params(out->groups.size(), &out->params));
-    TALUS_TRY(check_settings());
+    TALUS_TRY(read_settings(&out->settings));
+    TALUS_TRY(read_scaler(*out, &out->scaler));
     TALUS_TRY(read_counts(&out->counts));
+    TALUS_TRY(read_schedules(*out, &out->schedules));
     if (const std::string* writer = find(kWriter)) out->writer = *writer;
     return read_notes(&out->notes);
   }
@@ -247,11 +209,23 @@ class Reader {
     return {};
   }
 
-  Status check_settings() const {
+  Status read_settings(NamedValues* out) const {
     if (!find(kSettings)) return {};
     Json settings;
     TALUS_TRY(parse(kSettings, &settings));
-    return check_members(settings, Place(file_, kSettings), {});
+    return take_values(settings, Place(file_, kSettings), out);
+  }
+
+  static bool needs(const Manifest& so_far, const char* feature) {
+    const std::vector<std::string>& all = so_far.required;
+    return std::find(all.begin(), all.end(), feature) != all.end();
+  }
+
+  Status read_scaler(const Manifest& so_far, std::optional<ScalerRecord>* out) const {
+    if (!needs(so_far, kScalerFeature) && !find(kScaler)) return {};
+    Json json;
+    TALUS_TRY(parse(kScaler, &json));
+    return take_scaler(json, Place(file_, kScaler), &out->emplace());
   }
 
   Status read_counts(Counts* out) const {
@@ -261,9 +235,18 @@ class Reader {
     const Place at(file_, kCounts);
     TALUS_TRY(check_members(counts, at, {"applied", "called", "skipped", "clock"}));
     for (const CountMember& m : kCountMembers)
-      if (!read_count(counts[m.name], &(out->*m.value)) || out->*m.value > kMostSteps)
-        return at.member(m.name).fault("no count, expected a string of digits up to 2^62");
+      if (!read_count(counts[m.name], &(out->*m.value)) ||
+          (m.of_steps && out->*m.value > kMostSteps))
+        return at.member(m.name).fault(
+            text("no count, expected a string of digits up to 2^%d", m.of_steps ? 62 : 63));
     return {};
+  }
+
+  Status read_schedules(const Manifest& so_far, SchedulesRecord* out) const {
+    if (!needs(so_far, kSchedulesFeature) && !find(kSchedules)) return {};
+    Json json;
+    TALUS_TRY(parse(kSchedules, &json));
+    return take_schedules(json, Place(file_, kSchedules), so_far.groups.size(), out);
   }
 
   // A key that could not be written again would make the next save fail.
@@ -318,8 +301,10 @@ Strings write_manifest(const Manifest& from) {
   put(kWriter, from.writer);
   put(kParams, write_json(params_json(from.params)));
   put(kGroups, write_json(groups_json(from.groups)));
-  put(kSettings, "{}");
+  put(kSettings, write_json(values_json(from.settings)));
+  if (from.scaler) put(kScaler, write_json(scaler_json(*from.scaler)));
   put(kCounts, write_json(counts_json(from.counts)));
+  if (!from.schedules.empty()) put(kSchedules, write_json(schedules_json(from.schedules)));
   return out;
 }
 

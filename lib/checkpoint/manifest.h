@@ -10,6 +10,8 @@
 #include "lib/base/status.h"
 #include "lib/checkpoint/json_value.h"
 #include "lib/checkpoint/safetensors.h"
+#include "lib/checkpoint/schedule_record.h"
+#include "lib/checkpoint/settings_record.h"
 
 namespace talus {
 
@@ -53,7 +55,10 @@ struct Manifest {
   std::string writer;
   std::vector<ParamRecord> params;  // in order of registration
   std::vector<GroupRecord> groups;
+  NamedValues settings;
+  std::optional<ScalerRecord> scaler;
   Counts counts;
+  SchedulesRecord schedules;
   safetensors::Strings notes;  // without "user."
 
   bool operator==(const Manifest&) const = default;
@@ -64,7 +69,8 @@ inline constexpr const char* kStepSlot = "step";
 std::string state_key(const std::string& param, std::string_view slot);
 
 // Features that this library knows.
-inline constexpr const char* kKnownFeatures[] = {"master", "ranges"};
+inline constexpr const char* kKnownFeatures[] = {"master", "ranges", kSchedulesFeature,
+                                                 kSettingsFeature, kScalerFeature};
 
 // The metadata of section "talus." and "user.", and `format`.
 safetensors::Strings write_manifest(const Manifest& from);

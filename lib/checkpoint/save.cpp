@@ -8,6 +8,8 @@
 #include "lib/checkpoint/index.h"
 #include "lib/checkpoint/manifest.h"
 #include "lib/checkpoint/progress.h"
+#include "lib/checkpoint/schedules.h"
+#include "lib/checkpoint/settings.h"
 #include "lib/checkpoint/state_tensors.h"
 #include "lib/checkpoint/transfer.h"
 
@@ -52,8 +54,8 @@ bool has_master(const std::vector<ParamRecord>& params) {
   });
 }
 
-Manifest describe(const Optimizer& from) {
-  Manifest out;
+Status describe(const Optimizer& from, Manifest* to) {
+  Manifest& out = *to;
   out.writer =
       text("talus %d.%d.%d", TALUS_VERSION >> 16, TALUS_VERSION >> 8 & 255, TALUS_VERSION & 255);
   out.params = param_records(from);
@@ -62,7 +64,12 @@ Manifest describe(const Optimizer& from) {
   const Clocks& clocks = from.clocks();
   out.counts = {clocks.applied, clocks.called, clocks.called - clocks.applied, clocks.manual};
   out.notes = from.notes();
-  return out;
+  TALUS_TRY(record_settings(from, &out));
+  if (!out.settings.empty()) out.required.push_back(kSettingsFeature);
+  if (out.scaler) out.required.push_back(kScalerFeature);
+  TALUS_TRY(record_schedules(from, &out.schedules));
+  if (!out.schedules.empty()) out.required.push_back(kSchedulesFeature);
+  return {};
 }
 
 // Some tensors as one file, with their digest unless it is not wanted.
@@ -176,7 +183,8 @@ class ShardedSave {
 
  private:
   Status lay_out() {
-    const Manifest manifest = describe(from_);
+    Manifest manifest;
+    TALUS_TRY(describe(from_, &manifest));
     index_.metadata = write_manifest(manifest);
     TALUS_TRY(random_name(&index_.generation));
     const Strings metadata = {{"format", "pt"}, {"talus.version", std::to_string(kFormatVersion)}};
@@ -278,7 +286,9 @@ Status save_to(Optimizer& from, Sink& sink, const talus_io& io, void* stream) {
   Plan plan;
   plan.digest = !(io.flags & TALUS_SAVE_NO_DIGEST);
   for (const StateTensor& t : tensors) plan.tensors.push_back(&t);
-  TALUS_TRY(plan.lay_out(write_manifest(describe(from))));
+  Manifest manifest;
+  TALUS_TRY(describe(from, &manifest));
+  TALUS_TRY(plan.lay_out(write_manifest(manifest)));
   Progress progress(io, "talus_save");
   TALUS_TRY(progress.begin(plan.layout.total));
   TALUS_TRY(sink.begin(plan.layout.total));

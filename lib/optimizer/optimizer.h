@@ -3,6 +3,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -69,6 +70,12 @@ struct Restored {
     bool master_given;  // before its first step
   };
   std::vector<Steps> steps;
+  std::vector<double> settings;  // empty: they stay
+  struct ScalerValues {
+    double params[kScalerParamCount];
+    ScalerState state;
+  };
+  std::optional<ScalerValues> scaler;  // none: it stays
   Clocks clocks;
   bool keeps_schedules = false;
   Attachments schedules;
@@ -96,6 +103,8 @@ class Optimizer {
   Status value_now(int32_t group, std::string_view name, double* value) const;
   Status set_setting(std::string_view name, double value);
   Status get_setting(std::string_view name, double* value) const;
+  double setting(int i) const { return settings_[i]; }
+  Status check_setting(int i, double value) const;
 
   // Schedules; group is valid or TALUS_ALL, clock valid. NULL: none any more.
   Status attach(int32_t group, std::string_view hyper, const SchedulePtr& schedule, int32_t clock);
@@ -189,7 +198,10 @@ class Optimizer {
   Status check_step() const;
   Status check_conflicts();
   Status check_gradients() const;
-  Status evaluate_schedules(const Clocks& at);
+  Status evaluate_schedules(const Clocks& at) {
+    return schedules_.items.empty() ? Status() : evaluate_attached(at);
+  }
+  Status evaluate_attached(const Clocks& at);
   void fit_classes();
   Status ready(StateMemory::Scope scope, void* stream);
   Status build_plan(void* stream);

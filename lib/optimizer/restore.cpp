@@ -1,4 +1,6 @@
 // What checkpoints need of an optimizer: notes, memory to load into, and taking over what was read.
+#include <algorithm>
+
 #include "lib/optimizer/optimizer.h"
 
 namespace talus {
@@ -43,7 +45,10 @@ Status Optimizer::check_idle(void* stream) {
   if (on_cpu_) return {};
   bool capturing = false;
   TALUS_TRY(ask_device(stream, &capturing));
-  if (!capturing) return settle();
+  if (!capturing) {
+    TALUS_TRY(settle());
+    return scaler_ ? scaler_->fetch() : Status();
+  }
   return failure(TALUS_E_NOT_PREPARED,
                  "the stream is capturing, expected one that a checkpoint can wait for");
 }
@@ -65,9 +70,16 @@ void Optimizer::restore(Restored& from) noexcept {
     if (s.steps == 0) model_.table.hidden_given[size_t(s.param)] = s.master_given;
     if (s.steps > 0) model_.groups[size_t(model_.params[s.param].group)].start();
   }
+  std::copy(from.settings.begin(), from.settings.end(), settings_);
+  if (from.scaler && scaler_) (void)scaler_->restore(from.scaler->params, from.scaler->state);
+  scaler_round_ = 0;
+  skip_next_ = false;
+  std::fill(group_coef_.begin(), group_coef_.end(), 1);
   clocks_ = from.clocks;
   if (!from.keeps_schedules) {
     std::swap(schedules_, from.schedules);
+    for (Attachment& a : schedules_.items)
+      if (Schedule* const plateau = a.schedule->plateau()) plateau->set_owner(this);
     for (Group& group : model_.groups) group.end_now();
   }
   measured_ = false;

@@ -183,7 +183,7 @@ Status Scaler::get(std::string_view name, double* value) {
   return unknown(name);
 }
 
-Status Scaler::restore(const double* params, const ScalerState& state) {
+Status check_scaler(const double* params, const ScalerState& state) {
   for (int i = 0; i < kScalerParamCount; ++i)
     if (!accepts(kParams[i], params[i])) return refuse_value(kParams[i], params[i], "scaler");
   if (const char* const conflict = scaler_conflict(params))
@@ -195,6 +195,11 @@ Status Scaler::restore(const double* params, const ScalerState& state) {
   if (!counts || !within)
     return failure(TALUS_E_RANGE, "scaler: scale %g or a count is outside of its range",
                    double(state.scale));
+  return {};
+}
+
+Status Scaler::restore(const double* params, const ScalerState& state) {
+  TALUS_TRY(check_scaler(params, state));
   TALUS_TRY(send(params, state));
   std::copy(params, params + kScalerParamCount, params_);
   state_ = state;

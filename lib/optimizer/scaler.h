@@ -65,5 +65,7 @@ class Scaler {
 
 // Whether the parameters go together: NULL, or what does not.
 const char* scaler_conflict(const double* params);
+// Whether a checkpoint's can be taken: TALUS_E_RANGE.
+Status check_scaler(const double* params, const ScalerState& state);
 
 }  // namespace talus

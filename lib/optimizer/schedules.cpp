@@ -179,8 +179,7 @@ Status Optimizer::value_of(const Attachment& a, const Clocks& clocks, double* ou
 }
 
 // Before anything is touched: the last thing of the caller's that is asked.
-Status Optimizer::evaluate_schedules(const Clocks& at) {
-  if (schedules_.items.empty()) return {};
+Status Optimizer::evaluate_attached(const Clocks& at) {
   for (Attachment& a : schedules_.items) TALUS_TRY(value_of(a, at, &a.now));
   for (const Attachment& a : schedules_.items) model_.groups[size_t(a.group)].begin_now();
   for (const Attachment& a : schedules_.items)

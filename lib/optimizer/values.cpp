@@ -141,12 +141,17 @@ Status Optimizer::get(int32_t group, std::string_view name, double* value) const
   return {};
 }
 
-Status Optimizer::set_setting(std::string_view name, double value) {
-  int i = 0;
-  TALUS_TRY(find_setting(name, &i));
+Status Optimizer::check_setting(int i, double value) const {
   if (!accepts(kSettings[i], value)) return refuse_value(kSettings[i], value, "settings");
   if (i == kGradNormType) TALUS_TRY(check_norm_type(value, "settings: grad_norm_type"));
   if (i >= kGradScale && i <= kErrorIfNonfinite) TALUS_TRY(check_gradient_setting(i, value));
+  return {};
+}
+
+Status Optimizer::set_setting(std::string_view name, double value) {
+  int i = 0;
+  TALUS_TRY(find_setting(name, &i));
+  TALUS_TRY(check_setting(i, value));
   if (i == kThreads) {
     BackendConfig config = config_;
     config.threads = value == 0 ? usable_threads() : int32_t(value);

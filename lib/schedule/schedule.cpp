@@ -34,11 +34,13 @@ Schedule::Schedule(const ScheduleKind& kind) : kind_(kind) {
 
 Schedule::~Schedule() = default;
 
-// Going on multiplies on; going back starts again.
+// Going on multiplies on; going back starts again. What is not finite is not gone on from.
 double Schedule::product(int64_t t) const {
   if (t < product_.t) product_ = {};
-  while (product_.t < t) product_ = {product_.t + 1, product_.product * factor(product_.t + 1)};
-  return product_.product;
+  RunningProduct p = product_;
+  while (p.t < t) p = {p.t + 1, p.product * factor(p.t + 1)};
+  if (std::isfinite(p.product)) product_ = p;
+  return p.product;
 }
 
 // ---- parameters and parts -----------------------------------------------------------------------

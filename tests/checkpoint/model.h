@@ -39,6 +39,12 @@ class Model {
   std::string bytes(uint64_t flags = TALUS_SAVE_PARAMS) const { return save_bytes(opt_, flags); }
   const Buffer& data(size_t i) const { return data_[i]; }
   Buffer& data(size_t i) { return data_[i]; }
+  void rebind_grads() {
+    for (size_t i = 0; i < grads_.size(); ++i) {
+      void* const grad = grads_[i].data();
+      must(talus_bind_grads(opt_, int64_t(i), 1, &grad));
+    }
+  }
   void step(int64_t number) {
     for (size_t i = 0; i < grads_.size(); ++i)
       for (int64_t k = 0; k < grads_[i].size(); ++k)

@@ -2,16 +2,23 @@
 #pragma once
 #include "tests/checkpoint/folder.h"
 #include "tests/checkpoint/model.h"
+#include "tests/checkpoint/schedules.h"
 
 namespace talus::test {
 
-// Three parameters of adamw, one with a master; trained by that many steps.
+// Three parameters of adamw, one with a master, and a schedule; trained by that many steps.
 class SmallModel : public Model {
  public:
   explicit SmallModel(int64_t steps = 0)
-      : Model({{"w"}, {"b", {5}}, {"half", {4, 3}, TALUS_BF16}}, {{"adamw", {}}}, steps) {
+      : Model({{"w"}, {"b", {5}}, {"half", {4, 3}, TALUS_BF16}}, {{"adamw", {}}}) {
     must(talus_set_setting(get(), "shard_bytes", 120));
     must(talus_set_setting(get(), "threads", 1));
+    attach(get(), "lr",
+           ScheduleRef("chained")
+               .piece(ScheduleRef("multistep").milestones({1, 4}))
+               .piece(ScheduleRef("plateau", {{"patience", 3}})));
+    must(talus_observe(get(), 1));
+    for (int64_t s = 1; s <= steps; ++s) step(s);
   }
 };
 

@@ -27,6 +27,7 @@ class Live {
 
   // After a load that ended with this status.
   void check(talus_status status, bool in_place) {
+    if (status == TALUS_OK) detach_all();
     if (status == TALUS_OK || in_place) {
       require(load_bytes(opt_, state_, TALUS_LOAD_PARAMS) == TALUS_OK,
               std::string("its own state is refused: ") + talus_last_error());
@@ -42,6 +43,16 @@ class Live {
   }
 
  private:
+  // Its own state has no schedules.
+  void detach_all() {
+    for (int32_t i = 0; i < talus_hyper_count("adamw"); ++i) {
+      talus_hyper hyper{};
+      hyper.struct_size = sizeof hyper;
+      must(talus_hyper_info("adamw", i, &hyper));
+      if (hyper.kind == TALUS_REAL)
+        must(talus_attach_schedule(opt_, TALUS_ALL, hyper.name, nullptr, TALUS_CLOCK_APPLIED));
+    }
+  }
   void add(const char* name, int32_t dtype, void* data, void* grad) {
     static const int64_t extent = 3;
     talus_param p{};

@@ -11,8 +11,8 @@ sources_of() {  # TARGET: the sources of the library that it needs
   case $1 in
     header) echo $checkpoint/{json_reader,safetensors}.cpp lib/base/status.cpp ;;
     manifest)
-      echo $checkpoint/{json_reader,json_text,manifest,safetensors,safetensors_layout}.cpp \
-        lib/base/status.cpp ;;
+      echo $checkpoint/{json_place,json_reader,json_text,manifest,safetensors}.cpp \
+        $checkpoint/{safetensors_layout,schedule_record}.cpp lib/base/status.cpp ;;
     load | index)  # all of it, with one rule
       find lib capi -maxdepth 2 -name '*.cpp' | sort | tr '\n' ' ' ;;
     *) echo "no target '$1'" >&2; return 1 ;;
@@ -38,7 +38,8 @@ read -ra seeds <<<"$(seeds_of "$target")"
 
 folder=$(mktemp -d)
 trap '[[ $? -ne 0 ]] && echo "left in $folder" >&2 || rm -rf "$folder"' EXIT
-sed -E 's/@[a-z_]+@/0/g' capi/build_info.h.in >"$folder/build_info.h"
+mkdir "$folder/capi"
+sed -E 's/@[a-z_]+@/0/g' capi/build_info.h.in >"$folder/capi/build_info.h"
 clang++ -std=c++20 -g -O1 -fno-omit-frame-pointer -fsanitize=fuzzer,address,undefined \
   -fno-sanitize-recover=undefined -ffp-contract=off -fno-math-errno -I. -Iinclude -I"$folder" \
   -DTALUS_RULE_FILE='"tests/fuzz/rules.inl"' -DTALUS_ONE_SIMD_TARGET -DTALUS_BUILDING \

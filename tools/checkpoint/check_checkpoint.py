@@ -3,6 +3,7 @@ writers, and compares what they say with a reading of the files of its own.
 
     check_checkpoint.py TALUS TRAIN_DIGITS
 """
+import copy
 import json
 import math
 import os
@@ -105,6 +106,36 @@ class Case(unittest.TestCase):
             self.assertLessEqual(len(line), width, line)
 
 
+SCHEDULES = {
+    "objects": [
+        {"kind": "linear", "parameters": {"start_factor": 0.1}},
+        {"kind": "multistep", "parameters": {"gamma": 0.5}, "milestones": ["3", "9"]},
+        {"kind": "chained", "parameters": {}, "pieces": [0, 1]},
+        {"kind": "plateau", "parameters": {"patience": 3},
+         "plateau": {"best": "inf", "bad": "1", "cooling": "0"}},
+        {"kind": "multiplicative", "parameters": {}, "function": "unbound",
+         "product": {"t": "4", "value": 0.25}}],
+    "attachments": [
+        {"group": 0, "hyper": "lr", "clock": "manual", "object": 2},
+        {"group": 1, "hyper": "lr", "clock": "applied", "object": 3, "value": 0.05}],
+    "later": [{"hyper": "beta1", "clock": "called", "object": 4}]}
+SCHEDULE_TEXTS = {
+    "group 0 lr": "chained (linear start_factor=0.1) (multistep gamma=0.5 milestones=3,9), "
+                  "clock manual",
+    "group 1 lr": "plateau patience=3 best=inf bad=1 cooling=0, clock applied, value 0.05",
+    "groups added later beta1": "multiplicative product=0.25 at t=4, clock called"}
+
+
+def with_schedules(path, schedules):
+    """Puts them into a checkpoint, whose digests go."""
+    tensors, metadata = read(path)
+    del tensors["talus.digest"]
+    metadata = {**metadata, "talus.requires": "schedules", "talus.schedules": json.dumps(schedules)}
+    write(path, {key: (dtype, shape, raw) for key, (dtype, shape, _, raw) in tensors.items()},
+          metadata)
+    return path
+
+
 class Inspect(Case):
     def assert_statistics(self, shown, tensors):
         """Against numbers computed here, from the bytes."""
@@ -151,6 +182,14 @@ class Inspect(Case):
                 self.assertIsNone(slots["hidden.bias"])
                 self.assertEqual(slots["state.hidden.bias.step"], "step")
                 self.assertEqual(slots["state.hidden.bias.exp_avg"], "exp_avg")
+
+    def test_schedules_are_told(self):
+        path = with_schedules(self.train("a.safetensors"), SCHEDULES)
+        self.assertEqual(self.json_of("inspect", path)["schedules"],
+                         [{"of": of, "schedule": text} for of, text in SCHEDULE_TEXTS.items()])
+        text, _ = self.run_talus("inspect", path, columns=100)
+        for of, schedule in SCHEDULE_TEXTS.items():
+            self.assertIn(f"{of}: {schedule}"[:80], " ".join(text.split()))
 
     def test_the_text_names_all_and_fits_its_terminal(self):
         path = self.train("a.safetensors", "--set", "beta1=0.8")
@@ -308,6 +347,19 @@ class Diff(Case):
         for part in ("steps applied", "group 0 algorithm", "adamw", "note digits.image", a, b,
                      "...zer adamw --dtype", "...zer adam --dtype"):
             self.assertIn(part, text)
+
+    def test_schedules_are_compared(self):
+        other = copy.deepcopy(SCHEDULES)
+        other["objects"][0]["parameters"]["start_factor"] = 0.2
+        del other["attachments"][1]
+        a = with_schedules(self.train("a.safetensors"), SCHEDULES)
+        b = with_schedules(self.train("b.safetensors"), other)
+        told = self.json_of("diff", a, b, code=1)
+        stated = {s["what"]: (s["a"], s["b"]) for s in told["statements"]}
+        lr = SCHEDULE_TEXTS["group 0 lr"]
+        self.assertEqual(stated["schedule of group 0 lr"], (lr, lr.replace("0.1", "0.2")))
+        self.assertEqual(stated["schedule of group 1 lr"][1] or None, None)
+        self.assertNotIn("schedule of groups added later beta1", stated)
 
     def test_tensors_of_one_alone_and_of_another_form(self):
         a, b = self.path("a.safetensors"), self.path("b.safetensors")

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "tools/checkpoint/progress_bar.h"
+#include "tools/checkpoint/schedule_texts.h"
 
 namespace checkpoint {
 namespace {
@@ -36,6 +37,13 @@ Texts group_texts(const Manifest& manifest) {
     out[name + "mode"] = group.mode;
     for (const auto& [hyper, value] : group.hyper) out[name + hyper] = fmt::format("{}", value);
   }
+  return out;
+}
+
+Texts scheduled_texts(const Manifest& manifest) {
+  Texts out;
+  for (const auto& [where, text] : checkpoint::schedule_texts(manifest))
+    out["schedule of " + where] = text;
   return out;
 }
 
@@ -74,7 +82,7 @@ std::vector<Statement> compare_manifests(const Catalogue& a, const Catalogue& b)
   };
   add_statements(writer(a), writer(b), &out);
   if (!a.foreign() && !b.foreign())
-    for (const auto texts_of : {count_texts, group_texts, param_texts})
+    for (const auto texts_of : {count_texts, group_texts, scheduled_texts, param_texts})
       add_statements(texts_of(a.manifest()), texts_of(b.manifest()), &out);
   add_statements(note_texts(a.manifest()), note_texts(b.manifest()), &out);
   return out;

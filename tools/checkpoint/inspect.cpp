@@ -11,6 +11,7 @@
 #include "tools/checkpoint/contents.h"
 #include "tools/checkpoint/elements.h"
 #include "tools/checkpoint/progress_bar.h"
+#include "tools/checkpoint/schedule_texts.h"
 #include "tools/command/command.hpp"
 #include "tools/command/table.hpp"
 
@@ -145,6 +146,8 @@ Rows head_rows(const Report& report, size_t width) {
   rows.push_back({"digests", cut_middle(printable(digest_state(report)), 4 * width)});
   for (size_t g = 0; g < manifest.groups.size(); ++g)
     rows.push_back({fmt::format("group {}", g), printable(group_text(manifest.groups[g]))});
+  for (const auto& [where, text] : checkpoint::schedule_texts(manifest))
+    rows.push_back({"schedule", cut_middle(printable(where + ": " + text), 4 * width)});
   return rows;
 }
 
@@ -253,6 +256,13 @@ Json groups_json(const talus::Manifest& manifest) {
   return out;
 }
 
+Json schedules_json(const talus::Manifest& manifest) {
+  Json out = Json::array();
+  for (const auto& [where, text] : checkpoint::schedule_texts(manifest))
+    out.push_back({{"of", where}, {"schedule", text}});
+  return out;
+}
+
 Json params_json(const talus::Manifest& manifest) {
   Json out = Json::array();
   for (const talus::ParamRecord& p : manifest.params)
@@ -311,6 +321,7 @@ Json report_json(const Report& report) {
             {"clock", counts.clock}}},
           {"notes", Json(manifest.notes)},
           {"groups", groups_json(manifest)},
+          {"schedules", schedules_json(manifest)},
           {"parameters", params_json(manifest)},
           {"digests", digest_state(report)},
           {"damaged", report.damaged()},

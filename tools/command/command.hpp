@@ -29,6 +29,7 @@ Command add_diff(CLI::App& app);
 Command add_info(CLI::App& app);
 Command add_inspect(CLI::App& app);
 Command add_list(CLI::App& app);
+Command add_schedule(CLI::App& app);
 Command add_selftest(CLI::App& app);
 
 // Returns the rule behind an algorithm or alias; an unknown name throws the library's own text.

@@ -1,4 +1,5 @@
-// `talus list`: the algorithms and aliases, or one with its hyperparameters and state.
+// `talus list`: the algorithms and aliases, or one with its hyperparameters and state; schedules, or
+// one with its parameters.
 #include "command.hpp"
 #include "table.hpp"
 
@@ -10,6 +11,7 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <string_view>
 
 namespace command {
 namespace {
@@ -17,7 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Options {
-  std::string rule;
+  std::string name;
   bool json = false;
 };
 
@@ -44,7 +46,7 @@ Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : 
 Json hyper_json(const talus_hyper& hyper) {
   return {{"name", hyper.name},
           {"kind", kind_name(hyper.kind)},
-          {"default", hyper.def},
+          {"default", finite_or_null(hyper.def)},
           {"min", finite_or_null(hyper.min)},
           {"max", finite_or_null(hyper.max)},
           {"min_open", (hyper.flags & TALUS_HYPER_MIN_OPEN) != 0},
@@ -167,6 +169,7 @@ void print_all() {
   fmt::print("{}", format_table(algorithms));
   if (aliases.size() > 1) fmt::print("\n{}", format_table(aliases));
   fmt::print("\n* bytes for each element of an f32 parameter: at defaults, to all options on\n");
+  fmt::print("schedules: talus list schedules\n");
 }
 
 void print_rule(const std::string& name) {
@@ -203,13 +206,85 @@ void print_rule(const std::string& name) {
              state_text(entry["state_bytes"]));
 }
 
+// ---- schedules
+
+constexpr std::string_view kSchedule = "schedule/";
+
+bool is_schedule(const std::string& name) { return name.rfind(kSchedule, 0) == 0; }
+
+bool has_milestones(const talus::Schedule& schedule) {
+  int64_t count = 0;
+  return talus_schedule_get_list(schedule.handle(), "milestones", nullptr, 0, &count) == TALUS_OK;
+}
+
+// name: as "schedule/cosine".
+Json schedule_json(const std::string& name) {
+  const std::string kind = name.substr(kSchedule.size());
+  const talus::Schedule schedule(kind);  // the library's own text if unknown
+  Json parameters = Json::array();
+  for (const talus_hyper& hyper : talus::hypers(name)) {
+    parameters.push_back(hyper_json(hyper));
+    parameters.back().erase("fixed");
+    parameters.back()["required"] = (hyper.flags & TALUS_HYPER_REQUIRED) != 0;
+  }
+  return {{"name", kind},
+          {"doc", talus::doc("schedules", kind)},
+          {"parameters", parameters},
+          {"milestones", has_milestones(schedule)}};
+}
+
+Json schedules_json() {
+  Json kinds = Json::array();
+  for (const std::string& kind : talus::names("schedules"))
+    kinds.push_back({{"name", kind}, {"doc", talus::doc("schedules", kind)}});
+  return kinds;
+}
+
+void print_schedules() {
+  std::vector<std::vector<std::string>> rows = {{"schedule", "what it is"}};
+  for (const Json& kind : schedules_json()) rows.push_back({kind["name"], kind["doc"]});
+  fmt::print(
+      "{}\nparameters of one: talus list schedule/cosine; its values: talus schedule cosine\n",
+      format_table(rows));
+}
+
+std::string default_text(const talus_hyper& hyper) {
+  if (hyper.flags & TALUS_HYPER_REQUIRED) return "required";
+  return std::isnan(hyper.def) ? "-" : fmt::format("{}", hyper.def);
+}
+
+void print_schedule(const std::string& name) {
+  const Json entry = schedule_json(name);
+  fmt::print("{}: {}\n", entry["name"].get<std::string>(), entry["doc"].get<std::string>());
+  std::vector<std::vector<std::string>> rows = {{"parameter", "kind", "default", "range", "doc"}};
+  for (const talus_hyper& hyper : talus::hypers(name))
+    rows.push_back(
+        {hyper.name, kind_name(hyper.kind), default_text(hyper), format_range(hyper), hyper.doc});
+  if (entry["milestones"])
+    rows.push_back({"milestones", "list", "empty", "[0, 2^63)",
+                    "times of falls, or when pieces but the first begin"});
+  if (rows.size() > 1) fmt::print("\n{}", format_table(rows));
+}
+
+// ---- all
+
+Json json_of(const std::string& name) {
+  if (name.empty()) return all_json();
+  if (name == "schedules") return schedules_json();
+  return is_schedule(name) ? schedule_json(name) : rule_json(name);
+}
+
+void print(const std::string& name) {
+  if (name.empty()) return print_all();
+  if (name == "schedules") return print_schedules();
+  return is_schedule(name) ? print_schedule(name) : print_rule(name);
+}
+
 int run(const Options& options) {
   if (options.json)
-    fmt::print("{}\n", (options.rule.empty() ? all_json() : rule_json(options.rule)).dump(2));
-  else if (options.rule.empty())
-    print_all();
+    fmt::print("{}\n", json_of(options.name).dump(2));
   else
-    print_rule(options.rule);
+    print(options.name);
   return kOk;
 }
 
@@ -219,13 +294,15 @@ std::string rule_of(const std::string& name) { return talus::Optimizer(name).gro
 
 Command add_list(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* line = app.add_subcommand("list", "Lists algorithms and aliases, or what one RULE has");
-  line->add_option("RULE", options->rule, "An algorithm or alias: show hyperparameters and state");
-  line->add_flag("--json", options->json, "Print JSON; an infinite bound is null");
+  CLI::App* line = app.add_subcommand(
+      "list", "Lists algorithms and aliases, or schedules, or what one of them has");
+  line->add_option("NAME", options->name, "An algorithm or alias, schedules, or schedule/KIND");
+  line->add_flag("--json", options->json,
+                 "Print JSON; an infinite bound is null, and a default that is not there");
   line->footer(
       "Ranges: [ and ] include the bound, ( and ) do not.\n"
-      "Example: talus list fused_adam --json\n"
-      "Exit codes: 0 success; 1 unknown rule; 2 wrong usage.");
+      "Example: talus list fused_adam --json; talus list schedules; talus list schedule/cosine\n"
+      "Exit codes: 0 success; 1 unknown name; 2 wrong usage.");
   return {line, [options] { return run(*options); }};
 }
 

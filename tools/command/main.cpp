@@ -29,13 +29,11 @@ int main(int argc, char** argv) try {
   app.footer(kFooter);
   app.set_version_flag("--version", version_line());
   app.require_subcommand(1);
-  const command::Command commands[] = {command::add_info(app),
-                                       command::add_list(app),
-                                       command::add_selftest(app),
-                                       command::add_inspect(app),
-                                       command::add_diff(app),
-                                       command::add_bench(app),
-                                       command::add_bench_checkpoint(app)};
+  const command::Command commands[] = {
+      command::add_info(app),     command::add_list(app),
+      command::add_schedule(app), command::add_selftest(app),
+      command::add_inspect(app),  command::add_diff(app),
+      command::add_bench(app),    command::add_bench_checkpoint(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
