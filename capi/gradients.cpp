@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "capi/handle.h"
+#include "lib/device/devices.h"
 #include "lib/optimizer/norms.h"
 
 using namespace talus;
@@ -57,12 +58,17 @@ talus_status talus_scaler_create(int32_t device_type, int32_t device_id, talus_s
       return failure(TALUS_E_ARGUMENT,
                      "talus_scaler_create: device_type is %d, expected TALUS_CPU or TALUS_CUDA",
                      device_type);
-    if (device_type == TALUS_CUDA)
-      return failure(TALUS_E_UNSUPPORTED, "talus_scaler_create: scalers of the CPU only so far");
-    if (device_id != 0)
+    if (device_type == TALUS_CPU && device_id != 0)
       return failure(TALUS_E_ARGUMENT, "talus_scaler_create: device_id is %d, the CPU has 0",
                      device_id);
-    *out = reinterpret_cast<talus_scaler*>(new ScalerPtr(std::make_shared<Scaler>()));
+    auto made = std::make_unique<ScalerPtr>();
+    const Backend* backend = nullptr;
+    TALUS_TRY(find_backend(device_type, device_id, &backend));
+    if (device_type == TALUS_CPU)
+      *made = std::make_shared<Scaler>(*backend);
+    else
+      TALUS_TRY(Scaler::create(*backend, device_id, made.get()));
+    *out = reinterpret_cast<talus_scaler*>(made.release());
     return {};
   });
 }
@@ -90,18 +96,17 @@ talus_status talus_scaler_scale(talus_scaler* scaler, double* scale) {
   return guarded(__func__, [&]() -> Status {
     TALUS_TRY(need(scaler, "talus_scaler_scale", "scaler"));
     TALUS_TRY(need(scale, "talus_scaler_scale", "scale"));
-    *scale = double(get(scaler)->scale());
-    return {};
+    return get(scaler)->read_scale(scale);
   });
 }
 
 talus_status talus_scaler_update(talus_scaler* scaler, void* stream) {
   return guarded(__func__, [&]() -> Status {
     TALUS_TRY(need(scaler, "talus_scaler_update", "scaler"));
-    if (stream)
+    if (stream && !get(scaler)->memory())
       return failure(TALUS_E_ARGUMENT,
                      "talus_scaler_update: stream is %p, expected NULL on the CPU", stream);
-    return get(scaler)->update();
+    return get(scaler)->update(stream);
   });
 }
 

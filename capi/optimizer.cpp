@@ -282,6 +282,7 @@ talus_status talus_steps(const talus_optimizer* opt, int64_t param, int64_t* ste
   return guarded(__func__, [&]() -> Status {
     TALUS_TRY(check_param(opt, param, "talus_steps"));
     TALUS_TRY(need(steps, "talus_steps", "steps"));
+    TALUS_TRY(get(const_cast<talus_optimizer*>(opt)).settle());  // a device may not have told yet
     *steps = get(opt).steps(param);
     return {};
   });

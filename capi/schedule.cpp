@@ -173,6 +173,7 @@ talus_status talus_value_now(const talus_optimizer* opt, int32_t group, const ch
     TALUS_TRY(check_group(opt, group, false, "talus_value_now"));
     TALUS_TRY(need(name, "talus_value_now", "name"));
     TALUS_TRY(need(value, "talus_value_now", "value"));
+    TALUS_TRY(capi::get(const_cast<talus_optimizer*>(opt)).settle());
     return capi::get(opt).value_now(group, name, value);
   });
 }
@@ -189,6 +190,7 @@ talus_status talus_get_clock(const talus_optimizer* opt, int32_t clock, int64_t*
     TALUS_TRY(usable(opt, "talus_get_clock"));
     TALUS_TRY(need(t, "talus_get_clock", "t"));
     TALUS_TRY(check_clock(clock, "talus_get_clock"));
+    TALUS_TRY(capi::get(const_cast<talus_optimizer*>(opt)).settle());
     *t = capi::get(opt).clocks().at(clock);
     return {};
   });

@@ -1,5 +1,6 @@
 // The CUDA backend: how a context comes and goes, and the table of functions of
 // lib/table/backend.h. Nothing here runs when the plugin is loaded or the process ends.
+#include <algorithm>
 #include <cstdio>
 #include <new>
 
@@ -7,6 +8,8 @@
 
 namespace talus::cuda {
 namespace {
+
+constexpr int kKinds = int(Sum::own);  // that a measure may have
 
 const char* last_error(const void* context, int64_t* detail) {
   const Failures& failures =
@@ -58,7 +61,7 @@ int32_t probe(int32_t device, DeviceReport* out) {
   return say(out, TALUS_OK, cudaSuccess, "ready");
 }
 
-// Pinned memory and an event for the norm; that there is code for the device is seen here, not in a
+// Pinned memory and an event for what is measured; that there is code for the device is seen here, not in a
 // step.
 int32_t set_up(Context& x) {
   TALUS_ENTER(x);
@@ -67,10 +70,10 @@ int32_t set_up(Context& x) {
   x.pools = pools != 0;
   cudaFuncAttributes attributes{};
   TALUS_CALL(
-      cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(common_kernels().norm)));
-  TALUS_CALL(
-      cudaHostAlloc(reinterpret_cast<void**>(&x.norm), sizeof *x.norm, cudaHostAllocDefault));
-  *x.norm = __builtin_nan("");
+      cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(common_kernels().decide)));
+  TALUS_CALL(cudaHostAlloc(reinterpret_cast<void**>(&x.measured_here), kKinds * sizeof(Measured),
+                           cudaHostAllocDefault));
+  std::fill_n(x.measured_here, kKinds, Measured{__builtin_nan(""), -1});
   TALUS_CALL(cudaEventCreateWithFlags(&x.measured, cudaEventDisableTiming));
   return TALUS_OK;
 }
@@ -83,7 +86,8 @@ void destroy(void* context) {
     (void)cudaDeviceSynchronize();  // copies may still read the ring, or write the norm
     free_staging(x.staging);
     if (x.measured) (void)cudaEventDestroy(x.measured);
-    if (x.norm) (void)cudaFreeHost(x.norm);
+    if (x.measured_here) (void)cudaFreeHost(x.measured_here);
+    free_reports(x.reports);
     delete &x;
     (void)cudaGetLastError();
   }
@@ -128,6 +132,7 @@ constexpr Backend kBackend = {sizeof(Backend),
                               allocate,
                               release,
                               check_pointer,
+                              wait,
                               copy,
                               set_staging,
                               start_copy,
@@ -138,6 +143,12 @@ constexpr Backend kBackend = {sizeof(Backend),
                               read_report,
                               read_totals,
                               set_row_gradients,
+                              prepare_orders,
+                              send_order,
+                              decide,
+                              queue_report,
+                              take_report,
+                              update_scaler,
                               set_column,
                               set_rows,
                               fill_zero,

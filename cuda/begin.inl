@@ -28,10 +28,19 @@ TALUS_FN void begin_piece(const BeginArgs& args, const BeginRow& row, const Piec
   }
 }
 
+// Of an ordered step: it is taken, and its rows are those of a class that had no step when it was ordered.
+TALUS_FN bool begins(const BeginArgs& args) {
+  if (args.order == Order::none) return true;
+  const StepControl& control = *args.tables.control;
+  if (args.order == Order::decided) return control.live && control.candidate == 0;
+  return candidate_of(*args.tables.order, control, false) == 0;
+}
+
 template <class T>
 __global__ void __launch_bounds__(kThreads) begin_kernel(const __grid_constant__ BeginArgs args) {
   const Tables& tables = args.tables;
   const uint32_t chunk = args.first_chunk + blockIdx.x;
+  if (!begins(args)) return;
   for (uint32_t p = tables.chunk_first[chunk], end = tables.chunk_first[chunk + 1]; p < end; ++p) {
     const Piece piece = tables.pieces[p];
     const int32_t scalar_class = tables.members[piece.tensor].scalar_class;

@@ -15,6 +15,14 @@ struct Staging {
   cudaEvent_t passed[2] = {};
 };
 
+// Copies of the control block on their way to the host: the newest that has arrived is what is known.
+struct Reports {
+  static constexpr int kSlots = 16;
+  StepControl* slots = nullptr;  // pinned
+  cudaEvent_t arrived[kSlots] = {};
+  int64_t queued = 0, taken = 0;  // since the first
+};
+
 struct Context {
   explicit Context(const BackendConfig& from);
 
@@ -29,10 +37,14 @@ struct Context {
 
   Staging staging;
 
-  double* norm = nullptr;          // pinned: where the device leaves the sum of squares
-  cudaEvent_t measured = nullptr;  // behind the last norm that was not captured
-  bool norm_captured = false;      // a graph may leave norms, too
+  Measured* measured_here = nullptr;  // pinned, by kind: where the device leaves what it has measured
+  cudaEvent_t measured = nullptr;     // behind the last measure that was not captured
+  bool measure_captured = false;      // a graph may leave some, too
+  int64_t measured_count = 0;         // tensors in the last one
   int64_t launches = 0;
+
+  StepControl* control = nullptr;  // the core's, on the device
+  Reports reports;
 
   bool is_forked() const;  // this is a child of the process that created it
   int32_t usable();
@@ -74,10 +86,12 @@ int32_t refuse_capture(Context& x, cudaStream_t stream, const char* what);
 int32_t upload(Context& x, void* to, const void* data, size_t bytes, cudaStream_t stream,
                const char* what);
 
-// Parts of the table of functions, by file: memory.cpp, staging.cpp, tables.cpp, rows.cpp, launch.cpp.
+// Parts of the table of functions, by file: memory.cpp, staging.cpp, tables.cpp, rows.cpp, measure.cpp,
+// control.cpp, launch.cpp.
 void* allocate(void* context, uint64_t bytes, uint64_t alignment, void* stream);
 void release(void* context, void* data, uint64_t bytes, void* stream);
 int32_t check_pointer(void* context, const void* data, uint64_t bytes);
+int32_t wait(void* context);
 int32_t copy(void* context, void* to, const void* from, uint64_t bytes, void* stream);
 int32_t fill_zero(void* context, void* data, uint64_t bytes, void* stream);
 
@@ -96,10 +110,19 @@ int32_t set_row_gradients(void* context, const RowGradient* list, int32_t count,
                           RowFault* fault, void* stream);
 
 int32_t measure(void* context, const Measure* what, void* stream);
-int32_t read_report(void* context, Report* out, void* stream);
+int32_t read_report(void* context, Sum kind, Report* out, void* stream);
 int32_t read_totals(void* context, double* out, int64_t* count, void* stream);
-int32_t begin(void* context, const BeginRow* rows, int32_t count, void* stream);
-int32_t run(void* context, int64_t launch, int32_t pass, const GradientEntry* entry, void* stream);
+int32_t begin(void* context, const BeginRow* rows, int32_t count, Order order, void* stream);
+int32_t run(void* context, int64_t launch, int32_t pass, const GradientEntry* entry, Order order,
+            void* stream);
+
+void free_reports(Reports& reports);
+int32_t prepare_orders(void* context, StepControl* control, void* stream);
+int32_t send_order(void* context, const StepOrder* order, const Row* rows, void* stream);
+int32_t decide(void* context, void* stream);
+int32_t queue_report(void* context, void* stream);
+int32_t take_report(void* context, Await await, StepControl* out);
+int32_t update_scaler(void* context, ScalerMemory* scaler, void* stream);
 
 inline Context& get(void* context) { return *static_cast<Context*>(context); }
 inline cudaStream_t as_stream(void* stream) { return static_cast<cudaStream_t>(stream); }

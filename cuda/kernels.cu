@@ -33,6 +33,21 @@ constexpr PassEntry pass_entry() {
             {rows_entry<Rule, Pass, float>(), rows_entry<Rule, Pass, double>()}};
 }
 
+template <Sum kSum>
+constexpr MeasureKernels measure_kernels() {
+  using Rule = Measuring<kSum>;
+  using Pass = typename Rule::Gradients;
+  return {{sum_kernel<Rule, Pass, float, true>,
+           {sum_kernel<Rule, Pass, float, false>, sum_kernel<Rule, Pass, double, false>},
+           nullptr,
+           kSumThreads,
+           1,
+           0,
+           {rows_sum_kernel<kSum, float>, rows_sum_kernel<kSum, double>}},
+          total_kernel<kSum>,
+          norm_kernel<kSum>};
+}
+
 template <class Rule, class Passes>
 struct PassTable;
 template <class Rule, class... Pass>
@@ -72,16 +87,11 @@ std::span<const RuleEntry> rule_entries() {
 
 const CommonKernels& common_kernels() {
   static constexpr CommonKernels kCommon = {{begin_kernel<float>, begin_kernel<double>},
-                                            {sum_kernel<Norm, Norm::Squares, float, true>,
-                                             {sum_kernel<Norm, Norm::Squares, float, false>,
-                                              sum_kernel<Norm, Norm::Squares, double, false>},
-                                             nullptr,
-                                             kSumThreads,
-                                             1,
-                                             0},
-                                            total_kernel,
-                                            norm_kernel,
-                                            {rows_norm_kernel<float>, rows_norm_kernel<double>},
+                                            measure_kernels<Sum::squares>(),
+                                            measure_kernels<Sum::magnitudes>(),
+                                            measure_kernels<Sum::largest>(),
+                                            decide_kernel,
+                                            scaler_kernel,
                                             kThreads,
                                             kFoldThreads,
                                             kRowThreads};

@@ -27,6 +27,8 @@ namespace {
 #include "lib/base/rounding.inl"
 #include "lib/rules/lane_arithmetic.inl"
 #include "lib/rules/numbered.inl"
+#include "lib/table/step_law.inl"
+#include "control.inl"
 #include "operand.inl"
 #include "pass.inl"
 #include "sum.inl"

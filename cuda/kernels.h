@@ -11,6 +11,8 @@ using PassKernel = void (*)(PassArgs);
 using BeginKernel = void (*)(BeginArgs);
 using RowsKernel = void (*)(RowsArgs);
 using FoldKernel = void (*)(FoldArgs);
+using DecideKernel = void (*)(DecideArgs);
+using ScalerKernel = void (*)(ScalerArgs);
 
 struct PassEntry {
   PassKernel direct;    // every operand is f32; NULL: a fold alone
@@ -31,12 +33,22 @@ struct RuleEntry {
 
 std::span<const RuleEntry> rule_entries();
 
+// What measures gradients, for one kind of sum.
+struct MeasureKernels {
+  PassEntry pass;  // its rows[] too
+  FoldKernel total, norm;
+};
+
 struct CommonKernels {
   BeginKernel begin[2];  // by compute type is f64
-  PassEntry squares;     // of gradients: the norm's pass
-  FoldKernel total, norm;
-  RowsKernel rows_squares[2];  // by compute type is f64
+  MeasureKernels squares, magnitudes, largest;
+  DecideKernel decide;
+  ScalerKernel scaler;
   int begin_threads, fold_threads, row_threads;
+
+  const MeasureKernels& measure(Sum kind) const {
+    return kind == Sum::squares ? squares : kind == Sum::magnitudes ? magnitudes : largest;
+  }
 };
 const CommonKernels& common_kernels();
 

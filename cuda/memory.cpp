@@ -74,6 +74,12 @@ int32_t check_pointer(void* context, const void* data, uint64_t bytes) {
   return check_range(failures, data, bytes, get(context).config.device);
 }
 
+int32_t wait(void* context) {
+  TALUS_ENTER(get(context));
+  TALUS_CALL(cudaDeviceSynchronize());
+  return TALUS_OK;
+}
+
 int32_t copy(void* context, void* to, const void* from, uint64_t bytes, void* stream) {
   TALUS_ENTER(get(context));
   if (bytes > 0) TALUS_CALL(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, as_stream(stream)));

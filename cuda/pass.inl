@@ -16,22 +16,66 @@ TALUS_FN void each(F f) {
   each_of(f, std::make_integer_sequence<int, kCount>());
 }
 
+// How gradients enter, in the compute type.
+template <class T>
+struct Entry {
+  T factor, limit;
+  bool cuts = false;
+};
+
 // What is the same for all elements of a tensor.
 template <class Rule, class T>
 struct Uniform {
   typename Rule::template Scalars<T> scalars;
   T gradient_factor;
   T part[kMaxPartValues];
+  Entry<T> entry;
 };
 
+// Whether a pass is a measure's, which reads no rows and precedes the decision on its step.
+template <class Rule>
+inline constexpr bool kMeasures = std::is_empty_v<typename Rule::template Scalars<float>>;
+
+// kMarks: what is not finite stays as it is, for the sums that must not miss it behind the cut.
+template <bool kMarks, class T>
+TALUS_FN T entered(const Entry<T>& entry, T x) {
+  const T whole = x * entry.factor;
+  T cut = whole > entry.limit ? entry.limit : whole;
+  cut = cut < -entry.limit ? -entry.limit : cut;
+  if constexpr (kMarks) return is_finite(whole) ? cut : whole;
+  return cut;
+}
+
 template <class Rule, class T>
-TALUS_FN void load_row(const Row& row, Uniform<Rule, T>& u) {
+TALUS_FN void load_row(const Tables& tables, int32_t scalar_class, Uniform<Rule, T>& u) {
   constexpr int kCount = int(sizeof u.scalars / sizeof(T));
+  const Row& row = row_of(tables, scalar_class);
   T values[kCount];
 #pragma unroll
   for (int i = 0; i < kCount; ++i) values[i] = T(row.scalar[i]);
   __builtin_memcpy(&u.scalars, values, sizeof values);
-  u.gradient_factor = T(row.gradient_factor);
+  u.gradient_factor = T(gradient_factor(tables, row));
+}
+
+// Before all else of a kernel. False: the step is left out.
+template <class Rule, class T>
+TALUS_FN bool set_entry(const Tables& tables, const EntryArgs& args, Uniform<Rule, T>& u) {
+  u.entry.cuts = args.cuts != 0;
+  if constexpr (kMeasures<Rule>) {
+    const GradientEntry entry = entry_of(tables, args.entry);
+    u.entry.factor = T(entry.factor);
+    u.entry.limit = T(entry.limit);
+    u.entry.cuts = u.entry.cuts && (entry.factor != 1 || is_finite(entry.limit));
+    u.gradient_factor = u.entry.cuts ? T(1) : u.entry.factor;
+    return true;
+  }
+  if (!is_taken(tables)) return false;
+  if (u.entry.cuts) {
+    const GradientEntry entry = decided_entry(tables, args.entry);
+    u.entry.factor = T(entry.factor);
+    u.entry.limit = T(entry.limit);
+  }
+  return true;
 }
 
 // The operands of one piece in the order of kUses, dtypes packed: they are asked for at each access,
@@ -94,7 +138,11 @@ TALUS_FN void update_some(const Uniform<Rule, T>& u, const Operands<Pass, T, kDi
     T element[Pass::kUseCount];
     each<Pass::kUseCount>([&](auto k) {
       if constexpr (Pass::kUses[k].read) element[k] = x[k][w];
-      if constexpr (Pass::kUses[k].column == kGradient) element[k] = element[k] * u.gradient_factor;
+      if constexpr (Pass::kUses[k].column == kGradient) {
+        if constexpr (!kDirect)
+          if (u.entry.cuts) element[k] = entered<kMeasures<Rule>>(u.entry, element[k]);
+        element[k] = element[k] * u.gradient_factor;
+      }
     });
     Pass::update(u.scalars, u.part, element, term[w]);
     each<Pass::kUseCount>([&](auto k) {
@@ -169,10 +217,8 @@ TALUS_FN void for_each_piece(const PassArgs& args, Uniform<Rule, T>& u, F f) {
     // Without a gradient the parameter is left out whole; one of some rows is taken elsewhere.
     if (!tables.columns[kGradient * tables.tensors + piece.tensor]) continue;
     const int32_t scalar_class = tables.members[piece.tensor].scalar_class;
-    if constexpr (std::is_empty_v<typename Rule::template Scalars<T>>)
-      u.gradient_factor = 1;  // the norm's: it comes before the rows of its step
-    else if (scalar_class != loaded)
-      load_row(tables.rows[scalar_class], u);
+    if constexpr (!kMeasures<Rule>)
+      if (scalar_class != loaded) load_row(tables, scalar_class, u);
     loaded = scalar_class;
     if (args.has_parts) {
 #pragma unroll
@@ -193,6 +239,7 @@ __global__ void __launch_bounds__(kThreads,
                                   resident_blocks(kArch, kInstance<T, kDirect>, Pass::kUseCount))
     update_kernel(const __grid_constant__ PassArgs args) {
   Uniform<Rule, T> u;
+  if (!set_entry(args.tables, args.entry, u)) return;
   for_each_piece<Pass>(args, u, [&](const Piece& piece) {
     update_piece<Rule>(u, operands_of<Pass, T, kDirect>(args.tables, piece), piece.count);
   });

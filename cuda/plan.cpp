@@ -44,7 +44,7 @@ int64_t tile_count(const PlanView& plan) { return plan.tile_first[plan.table.ten
 
 Places places(const PlanView& plan, void* workspace) {
   const int64_t tensors = plan.table.tensor_count;
-  int sum_rows = 1;  // of the hungriest pass; the norm needs one
+  int sum_rows = 1;  // of the hungriest pass; a measure needs one
   for_each_pass(plan,
                 [&](const PassEntry& pass) { sum_rows = std::max(sum_rows, pass.sum_count); });
   Places out{};
@@ -56,12 +56,15 @@ Places places(const PlanView& plan, void* workspace) {
   block.take(out.columns, tensors * kColumnCount);
   block.take(out.formats, tensors);
   block.take(out.members, tensors + 1);
-  block.take(out.rows, tensors);  // there are never more classes than parameters
+  block.take(out.scope_members, tensors + 1);
+  block.take(out.order, 1 + row_room(tensors));  // there are never more classes than parameters
   block.take(out.begin_rows, tensors);
   block.take(out.partials, sum_rows * tile_count(plan));
   block.take(out.totals, tensors);
+  block.take(out.kept_totals, tensors);
+  block.take(out.suspects, common_kernels().fold_threads);
   block.take(out.part_values, has_parts(plan) ? tensors * kMaxPartValues : 0);
-  block.take(out.sum_squares, 1);
+  block.take(out.measured, 1);
   out.bytes = block.bytes();
   return out;
 }
@@ -82,6 +85,7 @@ Plan::Plan(const PlanView& from, void* workspace)
   next_formats.resize(tensors);
   next_members.resize(tensors + 1);
   rows.reserve(tensors);
+  next_rows.reserve(size_t(1 + row_room(view.table.tensor_count)));
   for (int64_t i = 0; i < view.launch_count; ++i) {
     const Launch& launch = view.launches[i];
     LaunchInfo info{launch.key,
@@ -99,15 +103,28 @@ Plan::Plan(const PlanView& from, void* workspace)
 }
 
 Tables Plan::tables() const {
-  return {at.pieces,     at.chunk_first, at.columns,
-          at.formats,    at.members,     view.table.tensor_count,
-          at.tile_first, at.rows,        at.begin_rows,
-          at.partials,   at.totals,      at.part_values,
-          at.sum_squares};
+  Tables out{};
+  out.pieces = at.pieces;
+  out.chunk_first = at.chunk_first;
+  out.columns = at.columns;
+  out.formats = at.formats;
+  out.members = at.members;
+  out.tensors = view.table.tensor_count;
+  out.tile_first = at.tile_first;
+  out.rows = at.rows();
+  out.begin_rows = at.begin_rows;
+  out.partials = at.partials;
+  out.totals = at.totals;
+  out.kept_totals = at.kept_totals;
+  out.suspects = at.suspects;
+  out.part_values = at.part_values;
+  out.measured = at.measured;
+  out.order = reinterpret_cast<const StepOrder*>(at.order);
+  return out;
 }
 
 uint64_t Plan::largest_upload() const {
-  return uint64_t(view.table.tensor_count + 1) * std::max(sizeof(Row), sizeof(void*));
+  return uint64_t(1 + row_room(view.table.tensor_count)) * sizeof(Row);
 }
 
 void Plan::find_formats() {
@@ -126,12 +143,13 @@ void Plan::find_formats() {
 }
 
 // Ranks number the tensors that have a gradient and elements, as the CPU's norm does.
-void Plan::find_members() {
+void Plan::find_members(const uint8_t* classes) {
   int32_t rank = 0;
   const size_t tensors = next_formats.size();
   for (size_t t = 0; t < tensors; ++t) {
     const int32_t scalar_class = view.table.scalar_class[t];
-    const bool counts = scalar_class != kIdle && view.table.count[t] > 0;
+    const bool counts = scalar_class != kIdle && view.table.count[t] > 0 &&
+                        (!classes || classes[scalar_class] != 0);
     next_members[t] = {scalar_class, counts ? rank++ : -1};
   }
   next_members[tensors] = {kIdle, rank};

@@ -15,11 +15,15 @@ struct Places {
   uint64_t* tile_first;
   void** columns;
   Format* formats;
-  Member* members;
-  Row* rows;
+  Member *members, *scope_members;  // scope: of a measure of some classes
+  Row* order;                       // one place for the order, and rows behind it
   BeginRow* begin_rows;
-  double *partials, *totals, *part_values, *sum_squares;
+  double *partials, *totals, *kept_totals, *part_values;
+  int64_t* suspects;
+  Measured* measured;
   uint64_t bytes;
+
+  Row* rows() const { return order + 1; }
 };
 Places places(const PlanView& plan, void* workspace);
 
@@ -46,19 +50,21 @@ struct Plan {
   std::vector<void*> columns;  // [column][tensor]
   std::vector<Format> formats;
   std::vector<Member> members;
-  std::vector<Row> rows;
+  std::vector<Row> rows;  // empty: an order's
   // Room for what is compared with it.
   std::vector<Format> next_formats;
   std::vector<Member> next_members;
+  std::vector<Row> next_rows;  // behind an order
 
   // Throws std::bad_alloc.
   Plan() = default;
   Plan(const PlanView& view, void* workspace);
 
-  Tables tables() const;
+  Tables tables() const;  // of a step of the host's
   uint64_t largest_upload() const;
   void find_formats();  // into next_formats, and which launches are direct
-  void find_members();  // into next_members
+  // Into next_members; classes: by scalar class, those that have a rank; NULL: all.
+  void find_members(const uint8_t* classes = nullptr);
 };
 
 // Whether the kernels can number it: NULL, or what there is too much of.

@@ -1,4 +1,4 @@
-// Gradients of rows: an element pass over the rows that are given, and the norm's pass over their
+// Gradients of rows: an element pass over the rows that are given, and a measure's over their
 // values. Blocks are one warp. No include guard: compiled in the namespace of the kernels.
 
 TALUS_FN int64_t row_of(const RowsArgs& args, int64_t j) {
@@ -27,7 +27,8 @@ __global__ void __launch_bounds__(kRowThreads, 1)
   const int32_t scalar_class = tables.members[args.tensor].scalar_class;
   if (scalar_class == kIdle) return;
   Uniform<Rule, T> u;
-  load_row(tables.rows[scalar_class], u);
+  if (!set_entry(tables, args.entry, u)) return;
+  load_row(tables, scalar_class, u);
   for (int64_t j = blockIdx.x; j < args.count; j += gridDim.x) {
     const int64_t row = row_of(args, j);
     if (row < 0 || row >= args.rows) continue;
@@ -43,22 +44,23 @@ __global__ void __launch_bounds__(kRowThreads, 1)
 }
 
 // A warp a tile of the values, as if they were a tensor; the partials of their tensor take the sums.
-template <class T>
+template <Sum kSum, class T>
 __global__ void __launch_bounds__(kRowThreads)
-    rows_norm_kernel(const __grid_constant__ RowsArgs args) {
+    rows_sum_kernel(const __grid_constant__ RowsArgs args) {
+  using Gradients = typename Measuring<kSum>::Gradients;
   const Tables& tables = args.tables;
-  Uniform<Norm, T> u;
-  u.gradient_factor = 1;
+  Uniform<Measuring<kSum>, T> u;
+  set_entry(tables, args.entry, u);
   const int64_t all = args.count * args.row_length;
   const Piece piece{0, 0, args.tensor};
   for (int64_t tile = blockIdx.x; tile * kTile < all; tile += gridDim.x) {
-    Operands<Norm::Squares, T, false> at;
+    Operands<Gradients, T, false> at;
     at.dtypes = uint32_t(dtype_of(tables.formats[piece.tensor], kGradient));
     at.has_visible = false;
     take_values(args, tile * kTile, at);
     const int64_t left = all - tile * kTile;
-    TileSums<Norm::Squares> sums =
-        sum_tile<Norm>(u, {}, at, 0, uint32_t(left < kTile ? left : kTile));
+    TileSums<Gradients> sums =
+        sum_tile<Measuring<kSum>>(u, {}, at, 0, uint32_t(left < kTile ? left : kTile));
     const double total = sums.template total<0>();
     if (threadIdx.x == 0) tables.partials[tables.tile_first[piece.tensor] + tile] = total;
   }

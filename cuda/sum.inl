@@ -1,4 +1,4 @@
-// Passes with sums, and the gradient norm: a warp adds up one tile in the order of lib/table/norm.h,
+// Passes with sums, and measures of gradients: a warp adds up one tile in the order of lib/table/norm.h,
 // where a thread holds four neighbours of the 128 lanes. No include guard: compiled in the namespace
 // of the kernels.
 
@@ -86,6 +86,7 @@ template <class Rule, class Pass, class T, bool kDirect>
 __global__ void __launch_bounds__(kSumThreads, sizeof(T) == 8 ? 3 : 4)
     sum_kernel(const __grid_constant__ PassArgs args) {
   Uniform<Rule, T> u;
+  if (!set_entry(args.tables, args.entry, u)) return;
   constexpr uint32_t kWarps = kSumThreads / 32;
   const Tables& tables = args.tables;
   const int64_t stride = int64_t(tables.tile_first[tables.tensors]);
@@ -95,7 +96,7 @@ __global__ void __launch_bounds__(kSumThreads, sizeof(T) == 8 ? 3 : 4)
     uint32_t tile = turn;
     typename Rule::template Scalars<double> wide;
     if constexpr (kHasOwnSum<Pass>)
-      __builtin_memcpy(&wide, tables.rows[tables.members[piece.tensor].scalar_class].scalar,
+      __builtin_memcpy(&wide, row_of(tables, tables.members[piece.tensor].scalar_class).scalar,
                        sizeof wide);
     for (; tile < tiles; tile += kWarps) {
       const uint32_t first = tile * uint32_t(kTile), left = piece.count - first;
@@ -111,14 +112,15 @@ __global__ void __launch_bounds__(kSumThreads, sizeof(T) == 8 ? 3 : 4)
   });
 }
 
-// The gradient norm as a pass: squares of the gradients as they are.
-struct Norm {
+// The measure as a pass: sums of the gradients as they enter.
+template <Sum kSum>
+struct Measuring {
   template <class S>
   struct Scalars {};
-  struct Squares : ElementPass {
+  struct Gradients : ElementPass {
     static constexpr Use kUses[] = {in(kGradient)};
     static constexpr int kUseCount = 1, kSumCount = 1;
-    static constexpr Sum kSums[] = {Sum::squares};
+    static constexpr Sum kSums[] = {kSum};
     template <class V, class S>
     TALUS_FN static void update(const Scalars<S>&, const S*, V* x, V* term) {
       term[0] = x[0];

@@ -124,7 +124,7 @@ int32_t set_rows(void* context, const Row* rows, int32_t count, void* stream) {
       (count == 0 || std::memcmp(plan.rows.data(), rows, bytes) == 0))
     return TALUS_OK;
   const int32_t status =
-      upload(x, plan.at.rows, rows, bytes, as_stream(stream), "upload of scalars");
+      upload(x, plan.at.rows(), rows, bytes, as_stream(stream), "upload of scalars");
   if (status == TALUS_OK) plan.rows.assign(rows, rows + count);  // reserved
   return status;
 }

@@ -248,7 +248,8 @@ TALUS_API talus_status talus_get(const talus_optimizer *opt, int32_t group, cons
  *   "max_grad_value"  most magnitude of an element of a gradient; 0: off
  *   "check_finite"    1: skip a step whose gradients are not all finite
  *   "error_if_nonfinite"  1: without a scaler such a step fails (TALUS_E_NONFINITE, detail: the first
- *                     parameter, -1 unknown) in place of being skipped; nothing has changed */
+ *                     parameter, -1 unknown) in place of being skipped; nothing has changed. Waits for a
+ *                     device, and is not for captured steps */
 TALUS_API talus_status talus_set_setting(talus_optimizer *opt, const char *name, double value);
 TALUS_API talus_status talus_get_setting(const talus_optimizer *opt, const char *name,
                                          double *value);
@@ -406,8 +407,9 @@ TALUS_API talus_status talus_step(talus_optimizer *opt, void *stream);
  * set and pointers bound since then act on it. Of several captures the last one is meant.
  * TALUS_E_STATE: nothing was captured, or its launches are no longer those of a step: the plan was
  * built anew (parameters added, moved or removed, chunks, values that choose kernels), also by an
- * eager step in between, or whether the norm is measured has changed; prepare and capture again.
- * TALUS_E_UNSUPPORTED: on the CPU. */
+ * eager step in between, or how gradients are measured, checked or cut has changed; prepare and capture
+ * again. A replay without this call before it takes no step where gradients are checked; a later call
+ * says so (TALUS_E_STATE). TALUS_E_UNSUPPORTED: on the CPU, or with error_if_nonfinite. */
 TALUS_API talus_status talus_advance(talus_optimizer *opt, void *stream);
 
 /* Evaluates the loss, writes it to *loss and writes (or binds) the gradients. Runs on the calling
@@ -557,8 +559,12 @@ TALUS_API talus_status talus_observe(talus_optimizer *opt, double metric);
  * With a scaler, a bound scale without a flag, max_grad_norm, or the setting check_finite, a step whose
  * gradients are not all finite is skipped whole: no parameter, state, master or step count changes, no
  * bit of them, and the clock TALUS_CLOCK_APPLIED stands. talus_step returns TALUS_OK; talus_get_stats
- * tells of it, and which parameter was the first. On the CPU only so far: elsewhere
- * TALUS_E_UNSUPPORTED.
+ * tells of it, and which parameter was the first.
+ *
+ * On a device the device decides. Scale, norm and check stay there, the step waits for nothing (but for
+ * the oldest of 15 of them that the device has not come to), and the host learns later what became of it:
+ * talus_get_stats without wait tells what has arrived; talus_steps, talus_get_clock and others that need
+ * counts wait. Parameters that get a gradient which they did not have in the steps under way wait, too.
  *
  * O0, O1 and O2 of apex amp, without a framework:
  *        the engine casts                          descriptor                           scale
@@ -574,7 +580,8 @@ TALUS_API talus_status talus_observe(talus_optimizer *opt, double metric);
  * One call at a time, steps of attached optimizers included. */
 typedef struct talus_scaler talus_scaler;
 
-/* Creates a scaler of a device. TALUS_E_UNSUPPORTED: not the CPU. */
+/* Creates a scaler for optimizers of a device; errors as talus_create. On CUDA the scale lives and moves
+ * there, and each call that reads or sets it waits for the device. */
 TALUS_API talus_status talus_scaler_create(int32_t device_type, int32_t device_id,
                                            talus_scaler **out);
 TALUS_API void talus_scaler_destroy(talus_scaler *scaler);
@@ -594,7 +601,8 @@ TALUS_API talus_status talus_scaler_scale(talus_scaler *scaler, double *scale);
 
 /* Closes a round, once all optimizers have stepped: the scale falls if any of them found gradients
  * that are not finite, and grows after growth_interval rounds without. At min_scale steps go on being
- * skipped; consecutive_skips is the caller's signal to stop. TALUS_E_STATE: none has stepped. */
+ * skipped; consecutive_skips is the caller's signal to stop. On a capturing stream it is recorded, and each
+ * talus_advance of an attached optimizer then counts a round. TALUS_E_STATE: none has stepped. */
 TALUS_API talus_status talus_scaler_update(talus_scaler *scaler, void *stream);
 
 /* Attaches a scaler, NULL: none, as at first. Several optimizers may share one: each skips alone, and
@@ -605,7 +613,8 @@ TALUS_API talus_status talus_attach_scaler(talus_optimizer *opt, talus_scaler *s
 /* Somebody else's scale and flag (PyTorch's GradScaler: _scale and found_inf), in memory of the
  * optimizer's device, read by each step and borrowed until bound anew: *scale divides, *found not 0
  * skips; found NULL: steps check by themselves. scale NULL: none, as at first. TALUS_E_STATE: a scaler
- * is attached. A *scale that is not positive and finite fails the step (TALUS_E_RANGE). */
+ * is attached. A *scale that is not positive and finite fails the step (TALUS_E_RANGE); on a device the
+ * step is not taken, and the next call that learns of it fails. */
 TALUS_API talus_status talus_bind_scale(talus_optimizer *opt, const float *scale,
                                         const float *found);
 

@@ -98,7 +98,7 @@ double sum_of_squares(std::vector<Gradient>& list, const How& how = {}) {
   const talus::Measure what{};
   REQUIRE(cpu.measure(backend.context(), &what, nullptr) == TALUS_OK);
   talus::Report report{};
-  REQUIRE(cpu.read_report(backend.context(), &report, nullptr) == TALUS_OK);
+  REQUIRE(cpu.read_report(backend.context(), what.kind, &report, nullptr) == TALUS_OK);
   return report.total;
 }
 

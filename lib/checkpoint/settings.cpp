@@ -39,7 +39,7 @@ Status read_scaler(const ScalerRecord& record, Restored::ScalerValues* out) {
                 record.total_skips};
   if (double(out->state.scale) != record.scale)
     return failure(TALUS_E_RANGE, "scaler: scale %.17g is no f32", record.scale);
-  return Scaler().restore(out->params, out->state);  // whether it can be
+  return check_scaler(out->params, out->state);  // whether it can be
 }
 
 void compare_scaler(const Optimizer& live, const std::optional<ScalerRecord>& file,

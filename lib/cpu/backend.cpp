@@ -86,13 +86,6 @@ struct FoldCall {
   double total;  // of the last measure
 };
 
-// The sum of squares of which the norm is `factor` times as much: the root of a square is exact.
-double scaled_total(double total, double factor) {
-  if (factor == 1) return total;
-  const double norm = std::sqrt(total) * factor;
-  return norm * norm;
-}
-
 void fold_tensor(const FoldCall& f, int64_t tensor) {
   const TableView& table = f.call->plan->table;
   const Row& row = f.call->rows[table.scalar_class[tensor]];
@@ -168,6 +161,8 @@ int32_t probe(int32_t, DeviceReport* out) {
 // Any address may be the host's own.
 int32_t check_pointer(void*, const void*, uint64_t) { return TALUS_OK; }
 
+int32_t wait(void*) { return TALUS_OK; }
+
 int32_t copy(void*, void* to, const void* from, uint64_t bytes, void*) {
   if (bytes) std::memcpy(to, from, bytes);
   return TALUS_OK;
@@ -227,7 +222,7 @@ int32_t set_plan(void* context, const PlanView* plan, void* workspace, void*) {
   return TALUS_OK;
 }
 
-int32_t read_report(void* context, Report* out, void*) {
+int32_t read_report(void* context, Sum, Report* out, void*) {
   *out = get(context).report;
   return TALUS_OK;
 }
@@ -358,7 +353,7 @@ int32_t read_totals(void* context, double* out, int64_t* count, void*) {
   return TALUS_OK;
 }
 
-int32_t begin(void* context, const BeginRow* rows, int32_t, void*) {
+int32_t begin(void* context, const BeginRow* rows, int32_t, Order, void*) {
   Context& x = get(context);
   PassCall call = call_of(x);
   call.begin_rows = rows;
@@ -373,7 +368,7 @@ int32_t begin(void* context, const BeginRow* rows, int32_t, void*) {
 }
 
 int32_t run(void* context, int64_t launch_index, int32_t pass_index, const GradientEntry* entry,
-            void*) {
+            Order, void*) {
   Context& x = get(context);
   const Launch& launch = x.plan.launches[launch_index];
   const PassInfo& pass = variant_of(launch).passes[size_t(pass_index)];
@@ -406,6 +401,7 @@ constexpr Backend kBackend = {sizeof(Backend),
                               allocate,
                               release,
                               check_pointer,
+                              wait,
                               copy,
                               nullptr,  // staging: there is no other memory
                               nullptr,
@@ -416,6 +412,12 @@ constexpr Backend kBackend = {sizeof(Backend),
                               read_report,
                               read_totals,
                               set_row_gradients,
+                              nullptr,  // orders: the host sees the gradients itself
+                              nullptr,
+                              nullptr,
+                              nullptr,
+                              nullptr,
+                              nullptr,
                               set_column,
                               set_rows,
                               fill_zero,

@@ -23,7 +23,13 @@ Status Optimizer::capture(void* stream) {
         "talus_step on a capturing stream: %zu parameters have gradients of rows, which a "
         "graph cannot take, expected dense ones",
         row_gradients_.size());
+  if (is_ordered() && settings_[kErrorIfNonfinite] != 0 && !scaler_)
+    return failure(TALUS_E_UNSUPPORTED,
+                   "talus_step on a capturing stream: error_if_nonfinite has to wait for the step, "
+                   "which a graph cannot, expected 0");
+  const bool lacks_control = is_ordered() && !orders_.control;
   const char* const missing = state_wanted_           ? "state has no memory"
+                              : lacks_control         ? "what the device decides has no memory"
                               : plan_changed_         ? "the plan is not built"
                               : columns_changed_ != 0 ? "pointers have changed"
                                                       : nullptr;
@@ -32,9 +38,14 @@ Status Optimizer::capture(void* stream) {
         TALUS_E_NOT_PREPARED,
         "talus_step on a capturing stream: %s, expected talus_prepare before the capture", missing);
   TALUS_TRY(send_row_gradients(stream));  // none: an eager step may have left its own
-  TALUS_TRY(measure(stream));
-  TALUS_TRY(run_passes(stream, true));
-  captured_ = {plans_, wants_norm()};
+  if (is_ordered()) {
+    TALUS_TRY(queue_decision(stream));
+    TALUS_TRY(queue_passes(stream, true));
+  } else {
+    TALUS_TRY(measure(stream));
+    TALUS_TRY(run_passes(stream, true, Order::none));
+  }
+  captured_ = {plans_, shape()};
   return {};
 }
 
@@ -49,11 +60,17 @@ Status Optimizer::check_replay() const {
     return failure(TALUS_E_STATE,
                    "talus_advance: a graph of the step no longer fits what has been added or set, "
                    "expected talus_prepare and another capture");
-  if (captured_.norm != wants_norm())
+  const StepShape now = shape();
+  if (captured_.shape.norm != now.norm)
     return failure(TALUS_E_STATE,
                    "talus_advance: the graph of the step was captured %s the norm of gradients "
                    "(setting \"stats\"), expected talus_prepare and another capture",
-                   captured_.norm ? "with" : "without");
+                   now.norm ? "without" : "with");
+  if (!(captured_.shape == now))
+    return failure(TALUS_E_STATE,
+                   "talus_advance: the graph of the step was captured with other ways to scale, "
+                   "check or clip gradients (a scaler, max_grad_norm, max_grad_value), expected "
+                   "talus_prepare and another capture");
   return {};
 }
 
@@ -76,12 +93,14 @@ Status Optimizer::advance(void* stream) {
         "expected dense ones",
         row_gradients_.size());
   TALUS_TRY(check_replay());
+  if (is_ordered()) return advance_ordered(stream);
+  TALUS_TRY(settle());
   const FloatEnvironment ieee;
-  TALUS_TRY(evaluate_schedules());
+  TALUS_TRY(evaluate_schedules(clocks_));
   fit_classes();
   TALUS_TRY(send_columns(stream));
   TALUS_TRY(send_scalars(stream));
-  TALUS_TRY(begin_new(stream));
+  TALUS_TRY(begin_new(stream, Order::none));
   count_step();
   return {};
 }

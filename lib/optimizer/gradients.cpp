@@ -9,44 +9,33 @@
 #include "lib/optimizer/optimizer.h"
 #include "lib/optimizer/norms.h"
 #include "lib/table/norm.h"
+#include "lib/table/step_law.h"
 
 namespace talus {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-constexpr double kClipEps = 1e-6;  // PyTorch's clip_grad_norm_
-
-Sum kind_of(double norm_type) {
-  return norm_type == 2 ? Sum::squares : norm_type == 1 ? Sum::magnitudes : Sum::largest;
-}
 
 }  // namespace
+
+Sum sum_of(double norm_type) {
+  return norm_type == 2 ? Sum::squares : norm_type == 1 ? Sum::magnitudes : Sum::largest;
+}
 
 Status check_norm_type(double type, const char* what) {
   if (type == 1 || type == 2 || type == kInfinite) return {};
   return failure(TALUS_E_RANGE, "%s is %g, expected 1, 2 or infinity", what, type);
 }
 
-double norm_of(double norm_type, double total) { return norm_type == 2 ? std::sqrt(total) : total; }
-
-double clip_coefficient(double max_norm, double norm) {
-  return std::min(1.0, max_norm / (norm + kClipEps));
-}
-
 // ---- what is asked for --------------------------------------------------------------------------
 
 Status Optimizer::check_gradient_setting(int setting, double value) const {
-  if (!on_cpu_ && value != settings()[size_t(setting)].def)
-    return failure(TALUS_E_UNSUPPORTED, "settings: %s is %g, and is taken on the CPU only so far",
-                   settings()[size_t(setting)].name, value);
   if (setting == kGradScale && value != 1 && (scaler_ || foreign_scale_))
     return failure(TALUS_E_STATE, "settings: grad_scale is %g beside a scaler, expected 1", value);
   return {};
 }
 
 Status Optimizer::check_own_scale(const char* function) const {
-  if (!on_cpu_)
-    return failure(TALUS_E_UNSUPPORTED, "%s: optimizers on the CPU only so far", function);
   if (settings_[kGradScale] == 1) return {};
   return failure(TALUS_E_STATE, "%s: the setting grad_scale is %g, expected 1 beside a scaler",
                  function, settings_[kGradScale]);
@@ -54,6 +43,11 @@ Status Optimizer::check_own_scale(const char* function) const {
 
 Status Optimizer::attach_scaler(std::shared_ptr<Scaler> scaler) {
   if (scaler) {
+    if (!scaler->is_on(*backend_, config_.device))
+      return failure(TALUS_E_ARGUMENT,
+                     "talus_attach_scaler: the scaler is not on %s device %d, expected one that "
+                     "was created there, as the optimizer",
+                     backend_->name, config_.device);
     TALUS_TRY(check_own_scale("talus_attach_scaler"));
     if (foreign_scale_)
       return failure(
@@ -75,6 +69,10 @@ Status Optimizer::bind_scale(const float* scale, const float* found) {
                      "talus_bind_scale: a scaler is attached, expected talus_attach_scaler with "
                      "NULL first");
   }
+  for (const float* const each : {scale, found})
+    if (each && settings_[kCheckPointers] != 0 && !on_cpu_)
+      TALUS_TRY(from_backend(backend_->check_pointer(context_, each, sizeof *each),
+                             each == scale ? "take the scale" : "take the flag"));
   foreign_scale_ = scale;
   foreign_found_ = found;
   return {};
@@ -90,20 +88,38 @@ bool Optimizer::wants_norm() const {
   return settings_[kStats] != 0 || total_wanted_ || checks_gradients();
 }
 
-double Optimizer::loss_scale() const {
-  return scaler_          ? double(scaler_->scale())
+// Of what the norm of a step is, as far as anybody but a rule asks for it.
+double Optimizer::norm_type() const {
+  return settings_[kStats] != 0 || checks_gradients() ? settings_[kGradNormType] : 2;
+}
+
+// As far as the host knows: not the scale of a scaler on a device, nor a bound one there.
+double Optimizer::known_scale() const {
+  if (!on_cpu_) return settings_[kGradScale];
+  return scaler_          ? double(scaler_->state().scale)
          : foreign_scale_ ? double(*foreign_scale_)
                           : settings_[kGradScale];
 }
 
+// Waits for a device.
+Status Optimizer::read_loss_scale(double* out) {
+  if (scaler_) return scaler_->read_scale(out);
+  if (on_cpu_ || !foreign_scale_) return *out = known_scale(), Status();
+  float scale = 1;
+  TALUS_TRY(from_backend(backend_->wait(context_), "wait for the scale"));
+  TALUS_TRY(from_backend(backend_->copy(context_, &scale, foreign_scale_, sizeof scale, nullptr),
+                         "report the scale"));
+  return *out = double(scale), Status();
+}
+
 GradientEntry Optimizer::entry() const {
   const double limit = settings_[kMaxGradValue];
-  return {1 / loss_scale(), limit > 0 ? limit : kInfinite};
+  return {1 / known_scale(), limit > 0 ? limit : kInfinite};
 }
 
 // Of the optimizers of a scaler each steps once between two updates.
 Status Optimizer::check_round() const {
-  if (foreign_scale_ && !(*foreign_scale_ > 0 && std::isfinite(*foreign_scale_)))
+  if (on_cpu_ && foreign_scale_ && !(*foreign_scale_ > 0 && std::isfinite(*foreign_scale_)))
     return failure(TALUS_E_RANGE, "talus_step: the bound scale is %g, expected a positive number",
                    double(*foreign_scale_));
   if (!scaler_ || scaler_round_ != scaler_->round()) return {};
@@ -114,8 +130,9 @@ Status Optimizer::check_round() const {
 
 // ---- norms --------------------------------------------------------------------------------------
 
-Status Optimizer::measure_norm(const NormScope& scope, void* stream, Report* out) {
-  Measure what{kind_of(scope.type), entry(), nullptr};
+Status Optimizer::measure_norm(const NormScope& scope, const GradientEntry& entry, void* stream,
+                               Report* out) {
+  Measure what{sum_of(scope.type), entry, nullptr};
   if (scope.group != TALUS_ALL) {
     const std::span<const ScalarClass> classes = model_.classes.classes();
     in_scope_.resize(classes.size());
@@ -124,7 +141,7 @@ Status Optimizer::measure_norm(const NormScope& scope, void* stream, Report* out
   }
   TALUS_TRY(from_backend(backend_->measure(context_, &what, stream), "measure gradients"));
   if (!on_cpu_) return {};  // it reports later
-  return from_backend(backend_->read_report(context_, out, stream), "report");
+  return from_backend(backend_->read_report(context_, what.kind, out, stream), "report");
 }
 
 // Before the passes of a step: the norm, what it says of the step, and what rules read of it.
@@ -132,14 +149,13 @@ Status Optimizer::measure(void* stream) {
   const FloatEnvironment ieee;
   const StepStats before = stats_;
   coef_ = 1;
-  stats_.found = skip_next_ || (foreign_found_ && *foreign_found_ != 0);
+  stats_.found = skip_next_ || (on_cpu_ && foreign_found_ && *foreign_found_ != 0);
   stats_.nonfinite_param = -1;
-  const double type = settings_[kGradNormType];
-  const bool is_asked = settings_[kStats] != 0 || checks_gradients();
+  const double type = norm_type();
   bool has_squares = false;
   Report report{0, -1, 0};
-  if (is_asked) {
-    TALUS_TRY(measure_norm({TALUS_ALL, type}, stream, &report));
+  if (wants_norm()) {
+    TALUS_TRY(measure_norm({TALUS_ALL, type}, entry(), stream, &report));
     stats_.grad_norm = norm_of(type, report.total);
     has_squares = type == 2;
     if (checks_gradients() && !std::isfinite(report.total)) {
@@ -153,47 +169,42 @@ Status Optimizer::measure(void* stream) {
     const int64_t param = stats_.nonfinite_param;
     stats_ = before;
     drop_clip();
-    return nonfinite(param);
+    return nonfinite_gradient(param);
   }
   if (stats_.found || !total_wanted_ || has_squares) return {};
-  TALUS_TRY(measure_norm({TALUS_ALL, 2}, stream, &report));
-  if (!is_asked) stats_.grad_norm = norm_of(2, report.total);
-  return {};
+  return measure_norm({TALUS_ALL, 2}, entry(), stream, &report);
 }
 
 // Of a norm that is not finite. A sum of f64 overflows where no gradient is infinite: that alone skips
 // no step, but where the norm is to clip.
 Status Optimizer::look_for_nonfinite(void* stream, Report* report) {
   if (settings_[kMaxGradNorm] == 0 && settings_[kGradNormType] != kInfinite)
-    TALUS_TRY(measure_norm({TALUS_ALL, kInfinite}, stream, report));
+    TALUS_TRY(measure_norm({TALUS_ALL, kInfinite}, entry(), stream, report));
   if (std::isfinite(report->total)) return {};
   stats_.found = true;
   stats_.nonfinite_param = report->first_nonfinite;
   return {};
 }
 
-Status Optimizer::nonfinite(int64_t param) const {
-  if (param < 0) return Status(TALUS_E_NONFINITE, "talus_step: gradients are not finite", param);
-  return Status(TALUS_E_NONFINITE,
-                text("talus_step: the gradient of parameter %lld %s is not finite",
-                     static_cast<long long>(param), quoted(model_.params[param].name).c_str()),
-                param);
-}
-
 Status Optimizer::tensor_totals(const NormScope& scope, void* stream, std::vector<double>* out) {
   bool capturing = false;
   if (!on_cpu_) TALUS_TRY(ask_device(stream, &capturing));
-  if (capturing || (!on_cpu_ && (scope.group != TALUS_ALL || scope.type != 2)))
+  if (capturing)
     return failure(TALUS_E_UNSUPPORTED,
-                   "a norm of a group, of another type than 2, or within a capture is taken on the "
-                   "CPU only so far");
+                   "a norm on a capturing stream: its value is wanted now, expected another stream "
+                   "or the setting max_grad_norm");
   TALUS_TRY(check_conflicts());
-  TALUS_TRY(check_gradients());
+  TALUS_TRY(check_gradients(false));
   TALUS_TRY(ready(StateMemory::Scope::with_gradient, stream));
   const FloatEnvironment ieee;
   TALUS_TRY(send_row_gradients(stream));
+  TALUS_TRY(fetch_norm());  // of the last step, before another takes its place
+  GradientEntry enters = entry();
+  double scale = 1;
+  TALUS_TRY(read_loss_scale(&scale));
+  enters.factor = 1 / scale;
   Report report{};
-  TALUS_TRY(measure_norm(scope, stream, &report));
+  TALUS_TRY(measure_norm(scope, enters, stream, &report));
   const size_t before = out->size();
   out->resize(before + size_t(model_.params.size()));
   int64_t count = 0;
@@ -217,7 +228,7 @@ Status grad_norm(std::span<Optimizer* const> of, const NormScope& scope, void* s
   for (Optimizer* const each : of) TALUS_TRY(each->tensor_totals(scope, stream, &totals));
   const FloatEnvironment ieee;
   *norm =
-      norm_of(scope.type, fold_pairs(kind_of(scope.type), totals.data(), int64_t(totals.size())));
+      norm_of(scope.type, fold_pairs(sum_of(scope.type), totals.data(), int64_t(totals.size())));
   return {};
 }
 
@@ -254,10 +265,18 @@ void Optimizer::close_gradients() {
   drop_all_rows();
 }
 
+Status Optimizer::nonfinite_gradient(int64_t param) const {
+  if (param < 0) return Status(TALUS_E_NONFINITE, "talus_step: gradients are not finite", param);
+  return Status(TALUS_E_NONFINITE,
+                text("talus_step: the gradient of parameter %lld %s is not finite",
+                     static_cast<long long>(param), quoted(model_.params[param].name).c_str()),
+                param);
+}
+
 // Nothing of the optimizer changes but the count of calls.
 Status Optimizer::skip_step() {
   ++clocks_.called;
-  measured_ = wants_norm();
+  note_norm();
   close_gradients();
   return {};
 }

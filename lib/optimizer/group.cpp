@@ -41,6 +41,11 @@ Status Group::check(std::string_view name, double value, int32_t index) const {
   return {};
 }
 
+bool Group::may_be_fixed(std::string_view name) const {
+  const int i = find_hyper(rule(), name);
+  return !started_ && i >= 0 && (rule().hypers[size_t(i)].flags & TALUS_HYPER_FIXED);
+}
+
 void Group::set(std::string_view name, double value) {
   values_[size_t(find_hyper(rule(), name))] = value;
 }

@@ -33,6 +33,8 @@ class Group {
   // TALUS_E_NAME, TALUS_E_RANGE or TALUS_E_STATE; `index` is the group's, for the text. Without a
   // failure nothing is allocated: hosts set lr at every step.
   Status check(std::string_view name, double value, int32_t index) const;
+  // Whether a first step would decide if the value can still be changed.
+  bool may_be_fixed(std::string_view name) const;
   void set(std::string_view name, double value);    // after check
   const double* find(std::string_view name) const;  // NULL: unknown
   // The name as a static text, its own or another library's spelling; it must be known.

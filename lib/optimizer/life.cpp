@@ -41,6 +41,8 @@ Status Optimizer::create(const AlgorithmRef& algorithm, const Backend& backend, 
 Optimizer::~Optimizer() {
   memory_.reset();
   if (workspace_) backend_->release(context_, workspace_, workspace_bytes_, nullptr);
+  if (orders_.control)
+    backend_->release(context_, orders_.control, sizeof *orders_.control, nullptr);
   if (context_) backend_->destroy(context_);
   if (config_.allocator.destroy) config_.allocator.destroy(config_.allocator.user);
 }

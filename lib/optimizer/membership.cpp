@@ -27,6 +27,7 @@ Status Optimizer::check_move(int64_t param, int32_t group) const {
 }
 
 Status Optimizer::move_params(int32_t group, std::span<const int64_t> params) {
+  TALUS_TRY(settle());
   for (const int64_t param : params) TALUS_TRY(check_move(param, group));
   const size_t count = size_t(model_.params.size());
   model_.classes.reserve(count, params.size());
@@ -46,6 +47,7 @@ Status Optimizer::move_params(int32_t group, std::span<const int64_t> params) {
 }
 
 Status Optimizer::remove_params(std::span<const int64_t> params) {
+  TALUS_TRY(settle());
   first_state_.reserve(size_t(model_.params.size()) + 1);
   for (const int64_t param : params) {
     if (model_.params[param].removed) continue;  // twice in the list

@@ -7,8 +7,7 @@
 namespace talus {
 
 Status check_norm_type(double type, const char* what);  // 1, 2, infinity
-double norm_of(double norm_type, double total);         // of what measure adds up
-double clip_coefficient(double max_norm, double norm);
+Sum sum_of(double norm_type);                           // what measure adds up for it
 
 // Of all tensors of all of them in order, as one tree.
 Status grad_norm(std::span<Optimizer* const> of, const NormScope& scope, void* stream,

@@ -4,10 +4,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "lib/base/float_contract.h"
 #include "lib/base/float_environment.h"
+#include "lib/optimizer/norms.h"
+#include "lib/table/step_law.h"
 
 namespace talus {
 Status Optimizer::step(void* stream) {
@@ -18,15 +21,17 @@ Status Optimizer::step(void* stream) {
   TALUS_TRY(check_conflicts());                                 // values fit each other
   TALUS_TRY(check_gradients(false));                            // and what is bound
   if (capturing) return capture(stream);                        // recorded, not taken: capture.cpp
+  if (is_ordered()) return step_ordered(stream);                // the device decides: orders.cpp
+  TALUS_TRY(settle());                                          // what it decided before
   const FloatEnvironment ieee;                                  // for what the host computes
-  TALUS_TRY(evaluate_schedules());                              // values of this step, in double
+  TALUS_TRY(evaluate_schedules(clocks_));                       // values of this step, in double
   TALUS_TRY(ready(StateMemory::Scope::with_gradient, stream));  // steady state: nothing to do
   TALUS_TRY(send_row_gradients(stream));                        // some rows in place of a gradient
   TALUS_TRY(measure(stream));                                   // norm and check, if asked
   if (stats_.found) return skip_step();                         // gradients.cpp
   TALUS_TRY(send_scalars(stream));                              // one row per class, in double
-  TALUS_TRY(begin_new(stream));                                 // first-timers: state and master
-  TALUS_TRY(run_passes(stream, false));                         // the rule
+  TALUS_TRY(begin_new(stream, Order::none));                    // first-timers: state and master
+  TALUS_TRY(run_passes(stream, false, Order::none));            // the rule
   count_step();
   close_gradients();
   return {};
@@ -103,6 +108,7 @@ Status Optimizer::ready(StateMemory::Scope scope, void* stream) {
     TALUS_TRY(status);
   }
   state_wanted_ = false;
+  TALUS_TRY(prepare_orders(stream));
   return send_columns(stream);
 }
 
@@ -126,6 +132,8 @@ Status Optimizer::build_plan(void* stream) {
   workspace_ = workspace;
   workspace_bytes_ = bytes;
   plan_ = std::move(plan);  // moves the arrays that view points to
+  has_f64_ = std::any_of(plan_.launches().begin(), plan_.launches().end(),
+                         [](const Launch& l) { return l.key.compute == Dtype::f64; });
   plan_changed_ = false;
   columns_changed_ = 0;
   ++plans_;
@@ -162,17 +170,42 @@ Status Optimizer::lose(const Status& why) {
 }
 
 Status Optimizer::read_stats(bool wait, StepStats* out) {
-  if (!measured_) stats_.grad_norm = __builtin_nan("");
-  if (measured_ && wait && !on_cpu()) {
-    Report report{};
-    TALUS_TRY(from_backend(backend_->read_report(context_, &report, nullptr), "report"));
-    const FloatEnvironment ieee;  // whatever the caller's
-    stats_.grad_norm = std::sqrt(report.total);
+  if (!on_cpu_ && orders_.under_way > 0) TALUS_TRY(poll(wait ? Await::all : Await::none));
+  if (wait) TALUS_TRY(fetch_norm());
+  const FloatEnvironment ieee;  // whatever the caller's
+  stats_.loss_scale = known_scale();
+  if (last_ordered_) {
+    const StepControl& last = orders_.last;
+    stats_.grad_norm = norm_of(measured_type_, last.total);
+    stats_.clip_factor = last.coef;
+    stats_.found = last.found != 0;
+    stats_.nonfinite_param = last.first_nonfinite;
+    stats_.loss_scale = last.scale;
   }
-  stats_.loss_scale = loss_scale();
-  stats_.steps = clocks_.applied;
+  if (wait) TALUS_TRY(read_loss_scale(&stats_.loss_scale));
+  if (!measured_) stats_.grad_norm = __builtin_nan("");
+  stats_.steps = clocks_.applied - orders_.under_way;
   stats_.skipped = clocks_.called - clocks_.applied;
   *out = stats_;
+  return {};
+}
+
+// What the step has measured is on its way.
+void Optimizer::note_norm() {
+  measured_ = wants_norm();
+  measured_type_ = norm_type();
+  norm_pending_ = measured_ && !on_cpu_;
+  last_ordered_ = is_ordered();
+}
+
+Status Optimizer::fetch_norm() {
+  if (!norm_pending_) return {};
+  Report report{};
+  TALUS_TRY(from_backend(backend_->read_report(context_, sum_of(measured_type_), &report, nullptr),
+                         "report"));
+  const FloatEnvironment ieee;
+  stats_.grad_norm = norm_of(measured_type_, report.total);
+  norm_pending_ = false;
   return {};
 }
 
@@ -193,13 +226,15 @@ Status Optimizer::send_scalars(void* stream) {
                       "take scalars");
 }
 
-Status Optimizer::begin_new(void* stream) {
-  if (!model_.classes.any_first()) return {};
+// Of an ordered step: where none of those under way may turn out to have been taken.
+Status Optimizer::begin_new(void* stream, Order order) {
+  const int64_t doubtful = order == Order::none ? 0 : orders_.under_way;
+  if (!model_.classes.any_first(doubtful)) return {};
   const std::span<const ScalarClass> classes = model_.classes.classes();
   for (size_t c = 0; c < classes.size(); ++c) {
     const Group& group = model_.groups[size_t(classes[c].group)];
     BeginRow& row = begin_rows_[c];
-    row = {classes[c].members > 0 && classes[c].steps == 0, 0, {}};
+    row = {classes[c].members > 0 && classes[c].steps == doubtful, 0, {}};
     for (size_t k = 0; k < group.rule().slots.size(); ++k) {
       const Initial& initial = group.rule().slots[k].initial;
       if (initial.kind == Initial::param) row.copies_param |= 1u << k;
@@ -207,10 +242,11 @@ Status Optimizer::begin_new(void* stream) {
     }
   }
   return from_backend(
-      backend_->begin(context_, begin_rows_.data(), int32_t(classes.size()), stream), "begin");
+      backend_->begin(context_, begin_rows_.data(), int32_t(classes.size()), order, stream),
+      "begin");
 }
 
-Status Optimizer::run_passes(void* stream, bool recorded) {
+Status Optimizer::run_passes(void* stream, bool recorded, Order order) {
   const GradientEntry entry = this->entry();
   const GradientEntry* const cut = std::isfinite(entry.limit) ? &entry : nullptr;
   for (size_t i = 0; i < plan_.launches().size(); ++i) {
@@ -218,7 +254,8 @@ Status Optimizer::run_passes(void* stream, bool recorded) {
     const VariantInfo& variant = rules()[size_t(key.rule)].variants[size_t(key.variant)];
     for (size_t pass = 0; pass < variant.passes.size(); ++pass)
       if (const Status status =
-              from_backend(backend_->run(context_, int64_t(i), int32_t(pass), cut, stream), "step");
+              from_backend(backend_->run(context_, int64_t(i), int32_t(pass), cut, order, stream),
+                           "step");
           !status.ok())  // behind another launch, some tensors have been updated and others not
         return recorded || (i == 0 && pass == 0) ? status : lose(status);
   }
@@ -229,7 +266,7 @@ void Optimizer::count_step() {
   for (const ScalarClass& c : model_.classes.classes())
     if (c.members > 0) model_.groups[size_t(c.group)].start();
   model_.classes.count_step();
-  measured_ = wants_norm();
+  note_norm();
   ++clocks_.applied;
   ++clocks_.called;
 }

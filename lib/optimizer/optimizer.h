@@ -11,6 +11,7 @@
 #include "lib/base/status.h"
 #include "lib/optimizer/attachments.h"
 #include "lib/optimizer/model.h"
+#include "lib/optimizer/orders.h"
 #include "lib/optimizer/scaler.h"
 #include "lib/optimizer/state_memory.h"
 #include "lib/table/backend.h"
@@ -148,6 +149,8 @@ class Optimizer {
   // For the next step alone: its groups' gradients times coef; found: it is skipped.
   void reserve_clip();
   void clip_next(int32_t group, double coef, bool found);
+  // Counts of steps are known then: waits where a device decides on steps that are under way.
+  Status settle();
 
   Status prepare(void* stream);
   Status step(void* stream);
@@ -195,8 +198,10 @@ class Optimizer {
   Status check_step() const;
   Status check_conflicts();
   Status check_gradients(bool scheduled) const;
-  Status evaluate_schedules() { return schedules_.items.empty() ? Status() : evaluate_attached(); }
-  Status evaluate_attached();
+  Status evaluate_schedules(const Clocks& at) {
+    return schedules_.items.empty() ? Status() : evaluate_attached(at);
+  }
+  Status evaluate_attached(const Clocks& at);
   void fit_classes();
   Status ready(StateMemory::Scope scope, void* stream);
   Status build_plan(void* stream);
@@ -215,23 +220,57 @@ class Optimizer {
   Status convert_memory(const void* from, Dtype from_dtype, std::span<const Converted> targets,
                         int64_t count, void* stream);
   Status look_for_nonfinite(void* stream, Report* report);
-  Status nonfinite(int64_t param) const;
   void drop_clip();
   void close_gradients();
   Status check_round() const;
   Status send_row_gradients(void* stream);
-  double loss_scale() const;
+  double norm_type() const;
+  double known_scale() const;
+  Status read_loss_scale(double* out);
   GradientEntry entry() const;
   Status measure(void* stream);
-  Status measure_norm(const NormScope& scope, void* stream, Report* out);
+  Status measure_norm(const NormScope& scope, const GradientEntry& entry, void* stream,
+                      Report* out);
+  void note_norm();
+  Status fetch_norm();
+  Status nonfinite_gradient(int64_t param) const;
   Status skip_step();
   Status send_scalars(void* stream);
-  Status begin_new(void* stream);
-  Status run_passes(void* stream, bool recorded);
+  Status begin_new(void* stream, Order order);
+  Status run_passes(void* stream, bool recorded, Order order);
   Status ask_device(void* stream, bool* out);
   Status capture(void* stream);
   Status check_replay() const;
   void count_step();
+
+  // Steps that a device decides on.
+  bool is_ordered() const;
+  StepShape shape() const;
+  double check_type() const;
+  void take_end(const StepControl& report, bool all);
+  void start_groups();
+  Status check_fault();
+  Status poll(Await await);
+  bool is_new_member(int64_t param) const;
+  void note_members();
+  Status make_room();
+  Status fill_rows();
+  Status predict_rows();
+  Status send_order(void* stream);
+  Status measure_ordered(double type, bool tells, void* stream);
+  Status queue_decision(void* stream);
+  Status queue_passes(void* stream, bool recorded);
+  Status queue_rest(void* stream);
+  void count_ordered();
+  Status step_ordered(void* stream);
+  struct Told {  // of the last step
+    StepControl last;
+    bool measured, ordered;
+    double type;
+  };
+  Status refuse_nonfinite(const Told& before);
+  Status advance_ordered(void* stream);
+  Status prepare_orders(void* stream);
 
   Status add_checked(int32_t group, std::span<const talus_param> params);
   void take_back(int64_t param_count);
@@ -256,8 +295,8 @@ class Optimizer {
   void put(Attachment added);
   void detach(int32_t group, const std::vector<int32_t>& groups, std::string_view name);
   Status attach_later(const Group& added, int32_t index, std::vector<Attachment>* out) const;
-  Status value_of(const Attachment& a, double* out) const;
-  Status name_schedules(const Status& status, int32_t group) const;
+  Status value_of(const Attachment& a, const Clocks& at, double* out) const;
+  Status name_schedules(const Status& status, int32_t group, const Clocks& at) const;
   void base_changed(int32_t group, std::string_view hyper, double value);
   void remember(std::string_view name, double value);
   void change_slots(int32_t group);
@@ -281,7 +320,7 @@ class Optimizer {
   int64_t plans_ = 0;  // taken by the backend since creation
   struct Captured {
     int64_t plan = 0;  // its number in plans_; 0: nothing was captured
-    bool norm = false;
+    StepShape shape;
   };
   Captured captured_;                 // what the last capture recorded
   std::vector<Row> rows_;             // by scalar class
@@ -302,8 +341,13 @@ class Optimizer {
   double coef_ = 1;                 // of the norm clip, for the step being taken
   std::vector<double> group_coef_;  // by group, for the next step; empty: 1
   bool skip_next_ = false;
+  Orders orders_;
+  std::vector<Row> ordered_rows_;        // [candidate][class]
   std::vector<uint8_t> in_scope_;        // by class, of a norm
   bool measured_ = false;                // by the last step
+  bool norm_pending_ = false;            // and a device has not been asked for it
+  bool last_ordered_ = false;            // the last step was
+  double measured_type_ = 2;             // of its norm
   std::vector<int64_t> first_state_{0};  // of each parameter, and the end
 
   Notes notes_;
@@ -314,6 +358,7 @@ class Optimizer {
 
   // What the next step must do first.
   bool plan_changed_ = true, values_changed_ = true;
+  bool has_f64_ = false;  // the plan has passes in f64
   bool total_wanted_ = false;     // a rule reads the norm; as of check_conflicts
   bool state_wanted_ = true;      // a parameter may lack memory
   uint32_t columns_changed_ = 0;  // bit c: column c, since the backend saw it

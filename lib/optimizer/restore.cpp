@@ -45,7 +45,10 @@ Status Optimizer::check_idle(void* stream) {
   if (on_cpu_) return {};
   bool capturing = false;
   TALUS_TRY(ask_device(stream, &capturing));
-  if (!capturing) return {};
+  if (!capturing) {
+    TALUS_TRY(settle());
+    return scaler_ ? scaler_->fetch() : Status();
+  }
   return failure(TALUS_E_NOT_PREPARED,
                  "the stream is capturing, expected one that a checkpoint can wait for");
 }

@@ -98,6 +98,7 @@ Status Optimizer::bind_rows(int64_t param, const talus_rows* rows) {
     for (int64_t j = 0; j < bound.count; ++j)
       if (bound.index(j) < 0 || bound.index(j) >= bound.rows)
         return row_fault(bound, {0, j, bound.index(j), false});
+  if (is_new_member(param)) TALUS_TRY(settle());
   reserve_one_more(row_gradients_);
   sent_rows_.reserve(row_gradients_.capacity());
   model_.classes.reserve(size_t(model_.params.size()), 1);

@@ -48,6 +48,7 @@ void ScalarClasses::join(TensorTable& table, int64_t param) {
   table.scalar_class[size_t(param)] = c;
   ++classes_[size_t(c)].members;
   ++live_;
+  ++moves_;
 }
 
 void ScalarClasses::leave(TensorTable& table, int64_t param) {
@@ -55,6 +56,7 @@ void ScalarClasses::leave(TensorTable& table, int64_t param) {
   idle_steps_[size_t(param)] = classes_[size_t(c)].steps;
   --classes_[size_t(c)].members;
   --live_;
+  ++moves_;
   c = kIdle;
 }
 
@@ -81,9 +83,19 @@ int32_t ScalarClasses::find_or_add(int32_t group, int64_t steps) {
   return free;
 }
 
-bool ScalarClasses::any_first() const {
-  return std::any_of(classes_.begin(), classes_.end(),
-                     [](const ScalarClass& c) { return c.members > 0 && c.steps == 0; });
+bool ScalarClasses::any_first(int64_t doubtful) const {
+  return std::any_of(classes_.begin(), classes_.end(), [doubtful](const ScalarClass& c) {
+    return c.members > 0 && c.steps <= doubtful;
+  });
+}
+
+void ScalarClasses::take_back_steps(int64_t count, const TensorTable& table,
+                                    const std::vector<uint8_t>& members) {
+  if (count == 0) return;
+  for (ScalarClass& c : classes_)
+    if (c.members > 0) c.steps -= count;
+  for (size_t p = 0; p < members.size(); ++p)
+    if (members[p] && table.scalar_class[p] == kIdle) idle_steps_[p] -= count;
 }
 
 void ScalarClasses::count_step() {

@@ -29,8 +29,15 @@ class ScalarClasses {
 
   std::span<const ScalarClass> classes() const { return classes_; }
   bool any_member() const { return live_ > 0; }
-  bool any_first() const;  // a class whose next step is its first
+  // A class whose next step may be its first, where of the last `doubtful` ones it may have taken none.
+  bool any_first(int64_t doubtful = 0) const;
   void count_step();
+  // Steps that were not taken after all, by those that were members then.
+  void take_back_steps(int64_t count, const TensorTable& table,
+                       const std::vector<uint8_t>& members);
+  int64_t member_count() const { return live_; }
+  // Changes whenever a parameter joins or leaves.
+  int64_t moves() const { return moves_; }
 
  private:
   int32_t find_or_add(int32_t group, int64_t steps);
@@ -38,7 +45,7 @@ class ScalarClasses {
   std::vector<ScalarClass> classes_;
   std::vector<int32_t> group_;       // by parameter
   std::vector<int64_t> idle_steps_;  // by parameter, valid while idle
-  int64_t live_ = 0;
+  int64_t live_ = 0, moves_ = 0;
 };
 
 }  // namespace talus

@@ -6,6 +6,7 @@
 
 #include "lib/base/float_contract.h"
 #include "lib/base/float_environment.h"
+#include "lib/table/step_law.h"
 
 namespace talus {
 namespace {
@@ -78,29 +79,70 @@ const char* scaler_conflict(const double* p) {
   return nullptr;
 }
 
-// Products in double, rounded once to what the scale is held as.
-void update_scaler(const double* p, bool found, ScalerState* s) {
-  if (found) {
-    s->growth = 0;
-    ++s->consecutive_skips;
-    ++s->total_skips;
-    s->hysteresis = std::max<int64_t>(s->hysteresis - 1, 0);
-    if (p[kDynamic] != 0 && s->hysteresis == 0)
-      s->scale = std::max(float(p[kMinScale]), float(double(s->scale) * p[kBackoffFactor]));
-    return;
-  }
-  s->consecutive_skips = 0;
-  s->hysteresis = int64_t(p[kHysteresis]);
-  ++s->growth;
-  if (double(s->growth) < p[kGrowthInterval]) return;
-  s->growth = 0;
-  if (p[kDynamic] != 0)
-    s->scale = std::min(float(p[kMaxScale]), float(double(s->scale) * p[kGrowthFactor]));
-}
-
-Scaler::Scaler() {
+Scaler::Scaler(const Backend& backend, int32_t device) : backend_(&backend), device_(device) {
   for (int i = 0; i < kScalerParamCount; ++i) params_[i] = kParams[i].def;
   state_.scale = float(params_[kInitScale]);
+}
+
+Scaler::~Scaler() {
+  if (memory_) backend_->release(context_, memory_, sizeof *memory_, nullptr);
+  if (context_) backend_->destroy(context_);
+}
+
+Status Scaler::create(const Backend& backend, int32_t device, std::shared_ptr<Scaler>* out) {
+  auto made = std::make_shared<Scaler>(backend, device);
+  BackendConfig config{};
+  config.device = device;
+  config.threads = 1;
+  if (const int32_t status = backend.create(&config, &made->context_); status != TALUS_OK) {
+    int64_t detail = 0;
+    const char* const why = backend.last_error(nullptr, &detail);
+    return Status(status, text("cannot use %s device %d: %s", backend.name, device, why), detail);
+  }
+  made->memory_ = static_cast<ScalerMemory*>(
+      backend.allocate(made->context_, sizeof(ScalerMemory), alignof(ScalerMemory), nullptr));
+  if (!made->memory_)
+    return failure(TALUS_E_MEMORY, "%s device %d has no memory for a scaler", backend.name, device);
+  TALUS_TRY(made->send(made->params_, made->state_));
+  out->swap(made);
+  return {};
+}
+
+bool Scaler::is_on(const Backend& backend, int32_t device) const {
+  return backend_ == &backend && device_ == device;
+}
+
+Status Scaler::from_backend(int32_t status, const char* what) const {
+  if (status == TALUS_OK) return {};
+  int64_t detail = 0;
+  const char* const why = backend_->last_error(context_, &detail);
+  return Status(status, text("the %s backend failed to %s: %s", backend_->name, what, why), detail);
+}
+
+Status Scaler::send(const double* params, const ScalerState& state) {
+  if (!memory_) return {};
+  ScalerMemory made{};
+  std::copy(params, params + kScalerParamCount, made.params);
+  made.state = state;
+  TALUS_TRY(from_backend(backend_->wait(context_), "wait for a scaler"));
+  return from_backend(backend_->copy(context_, memory_, &made, sizeof made, nullptr),
+                      "take a scaler");
+}
+
+Status Scaler::fetch() {
+  if (!memory_) return {};
+  ScalerMemory found{};
+  TALUS_TRY(from_backend(backend_->wait(context_), "wait for a scaler"));
+  TALUS_TRY(from_backend(backend_->copy(context_, &found, memory_, sizeof found, nullptr),
+                         "report a scaler"));
+  state_ = found.state;
+  return {};
+}
+
+Status Scaler::read_scale(double* out) {
+  TALUS_TRY(fetch());
+  *out = double(state_.scale);
+  return {};
 }
 
 Status Scaler::set(std::string_view name, double value) {
@@ -119,22 +161,30 @@ Status Scaler::set(std::string_view name, double value) {
   if (const char* const conflict = scaler_conflict(changed))
     return failure(TALUS_E_RANGE, "scaler: %s; got %s = %g", conflict,
                    is_scale ? "scale" : kParams[i].name, value);
+  TALUS_TRY(fetch());
   const FloatEnvironment ieee;
-  if (!is_scale) params_[i] = value;
-  if (i == kInitScale) state_.scale = float(value);
-  if (i == kHysteresis) state_.hysteresis = int64_t(value);
-  state_.scale = std::clamp(state_.scale, float(params_[kMinScale]), float(params_[kMaxScale]));
+  if (is_scale) changed[i] = params_[i];
+  ScalerState state = state_;
+  if (i == kInitScale) state.scale = float(value);
+  if (i == kHysteresis) state.hysteresis = int64_t(value);
+  state.scale = std::clamp(state.scale, float(changed[kMinScale]), float(changed[kMaxScale]));
+  TALUS_TRY(send(changed, state));
+  std::copy(std::begin(changed), std::end(changed), params_);
+  state_ = state;
   return {};
 }
 
-Status Scaler::get(std::string_view name, double* value) const {
+Status Scaler::get(std::string_view name, double* value) {
   if (const int i = find_param(name); i >= 0) return *value = params_[i], Status();
-  for (const Reading& reading : kReadings)
-    if (name == reading.name) return *value = reading.value(state_), Status();
+  for (const Reading& reading : kReadings) {
+    if (name != reading.name) continue;
+    TALUS_TRY(fetch());
+    return *value = reading.value(state_), Status();
+  }
   return unknown(name);
 }
 
-Status Scaler::restore(const double* params, const ScalerState& state) {
+Status check_scaler(const double* params, const ScalerState& state) {
   for (int i = 0; i < kScalerParamCount; ++i)
     if (!accepts(kParams[i], params[i])) return refuse_value(kParams[i], params[i], "scaler");
   if (const char* const conflict = scaler_conflict(params))
@@ -147,6 +197,12 @@ Status Scaler::restore(const double* params, const ScalerState& state) {
   if (!counts || !within)
     return failure(TALUS_E_RANGE, "scaler: scale %g or a count is outside of its range",
                    double(state.scale));
+  return {};
+}
+
+Status Scaler::restore(const double* params, const ScalerState& state) {
+  TALUS_TRY(check_scaler(params, state));
+  TALUS_TRY(send(params, state));
   std::copy(params, params + kScalerParamCount, params_);
   state_ = state;
   ++round_;
@@ -160,13 +216,37 @@ void Scaler::note(bool found) {
   found_ = found_ || found;
 }
 
-Status Scaler::update() {
+void Scaler::close_replayed() {
+  if (!replays_) return;
+  ++round_;
+  checked_ = 0;
+}
+
+// Whether the update has gone into a graph.
+Status Scaler::record(void* stream, bool* recorded) {
+  int32_t capturing = 0;
+  TALUS_TRY(from_backend(backend_->is_capturing(context_, stream, &capturing),
+                         "tell whether the stream is capturing"));
+  *recorded = capturing != 0;
+  if (!*recorded) return {};
+  TALUS_TRY(from_backend(backend_->update_scaler(context_, memory_, stream), "update a scaler"));
+  replays_ = true;
+  return {};
+}
+
+Status Scaler::update(void* stream) {
+  const FloatEnvironment ieee;
+  bool recorded = false;
+  if (memory_) TALUS_TRY(record(stream, &recorded));
+  if (recorded) return {};
   if (checked_ == 0)
     return failure(TALUS_E_STATE,
                    "talus_scaler_update: no optimizer has stepped since the last one, expected "
                    "talus_step of one that the scaler is attached to");
-  const FloatEnvironment ieee;  // whatever the caller's
-  update_scaler(params_, found_, &state_);
+  if (memory_)
+    TALUS_TRY(from_backend(backend_->update_scaler(context_, memory_, stream), "update a scaler"));
+  else
+    update_scaler(params_, found_, &state_);
   ++round_;
   checked_ = 0;
   found_ = false;

@@ -165,7 +165,7 @@ Status Optimizer::find_schedule(int32_t group, std::string_view name,
 
 // ---- values -------------------------------------------------------------------------------------
 
-Status Optimizer::value_of(const Attachment& a, double* out) const {
+Status Optimizer::value_of(const Attachment& a, const Clocks& clocks, double* out) const {
   const Group& group = model_.groups[size_t(a.group)];
   const Hyper& hyper = hyper_of(model_, a);
   const Schedule& schedule = *a.schedule.get();
@@ -178,7 +178,7 @@ Status Optimizer::value_of(const Attachment& a, double* out) const {
         "or talus_schedule_set_function",
         place().c_str(), lost->kind().name);
   const double base = group.values()[a.hyper];
-  const Moment moment{clocks_.at(a.clock), base, a.reduced};
+  const Moment moment{clocks.at(a.clock), base, a.reduced};
   const double value = schedule.value(base, moment);
   if (!accepts(hyper, value))
     return refuse_value(hyper, value,
@@ -188,25 +188,25 @@ Status Optimizer::value_of(const Attachment& a, double* out) const {
 }
 
 // Before anything is touched: the last thing of the caller's that is asked.
-Status Optimizer::evaluate_attached() {
-  for (Attachment& a : schedules_.items) TALUS_TRY(value_of(a, &a.now));
+Status Optimizer::evaluate_attached(const Clocks& at) {
+  for (Attachment& a : schedules_.items) TALUS_TRY(value_of(a, at, &a.now));
   for (const Attachment& a : schedules_.items) model_.groups[size_t(a.group)].begin_now();
   for (const Attachment& a : schedules_.items)
     model_.groups[size_t(a.group)].set_now(a.hyper, a.now);
   for (size_t g = 0; g < model_.groups.size(); ++g)
     if (model_.groups[g].has_now())
       if (const Status fits = model_.groups[g].check_now(int32_t(g)); !fits.ok())
-        return name_schedules(fits, int32_t(g));
+        return name_schedules(fits, int32_t(g), at);
   return check_gradients(true);
 }
 
 // A failure of a group's values together, with those that schedules gave.
-Status Optimizer::name_schedules(const Status& status, int32_t group) const {
+Status Optimizer::name_schedules(const Status& status, int32_t group, const Clocks& at) const {
   std::string scheduled;
   for (const Attachment& a : schedules_.items)
     if (a.group == group)
       scheduled += text("; %s = %g is of schedule \"%s\" at t = %lld", hyper_of(model_, a).name,
-                        a.now, a.schedule->kind().name, Int(clocks_.at(a.clock)));
+                        a.now, a.schedule->kind().name, Int(at.at(a.clock)));
   return Status(status.code(), status.text() + scheduled, status.detail());
 }
 
@@ -217,7 +217,7 @@ Status Optimizer::value_now(int32_t group, std::string_view name, double* value)
   const Attachment* const a = schedules_.find(group, hyper);
   if (!a) return *value = g.values()[hyper], Status();
   const FloatEnvironment ieee;
-  return value_of(*a, value);
+  return value_of(*a, clocks_, value);
 }
 
 // ---- clocks, reports ----------------------------------------------------------------------------

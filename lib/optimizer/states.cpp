@@ -67,6 +67,7 @@ Status Optimizer::bind_state(int64_t param, std::string_view name, void* data, u
 }
 
 Status Optimizer::set_steps(int64_t param, int64_t steps) {
+  TALUS_TRY(settle());
   if (steps > 0) {
     Status missing;
     for_each_slot(model_, param, [&](const StateSlot& s) {

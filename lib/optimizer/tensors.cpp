@@ -8,6 +8,7 @@ namespace talus {
 
 Status Optimizer::add_params(int32_t group, std::span<const talus_param> params, int64_t* first) {
   const int64_t before = model_.params.size();
+  TALUS_TRY(settle());
   plan_changed_ = true;  // the columns may move, even if this fails
   Status status;
   try {
@@ -203,6 +204,8 @@ Status Optimizer::bind_grads(int64_t first, std::span<void* const> grads) {
     if (settings_[kCheckPointers] != 0) TALUS_TRY(check_grad(param, grads[i]));
     TALUS_TRY(check_device(grads[i], uint64_t(p.count * size_of(p.grad_dtype)), param, "grad"));
   }
+  for (size_t i = 0; moves && i < grads.size(); ++i)
+    if (grads[i] && is_new_member(first + int64_t(i))) TALUS_TRY(settle());
   if (moves) model_.classes.reserve(size_t(model_.params.size()), moves);
   for (size_t i = 0; i < grads.size(); ++i) {
     drop_rows(first + int64_t(i));

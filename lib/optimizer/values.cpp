@@ -89,6 +89,7 @@ Status Optimizer::set(int32_t group, std::string_view name, double value) {
   const size_t last = group == TALUS_ALL ? model_.groups.size() : first + 1;
   bool known = false;
   for (size_t g = first; g < last; ++g) {
+    if (model_.groups[g].may_be_fixed(name)) TALUS_TRY(settle());  // it may have started by now
     if (group == TALUS_ALL && !model_.groups[g].find(name)) continue;
     TALUS_TRY(model_.groups[g].check(name, value, int32_t(g)));
     known = true;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "lib/table/chunk_plan.h"
+#include "lib/table/step_order.h"
 
 namespace talus {
 
@@ -13,7 +14,9 @@ namespace talus {
 struct Row {
   double scalar[kMaxScalars];
   double gradient_factor;  // last of all; negative: maximise
-  double group_factor;     // what the norm of all gradients is times, where the rule reads it
+  // What is left of the norm of all gradients where the rule reads it, of an ordered step times the
+  // device's own coefficient; there of gradients too.
+  double group_factor;
 };
 
 // What a class puts into slots at its first step; by class, valid where `first` is 1.
@@ -44,26 +47,19 @@ struct RowFault {
   bool repeats;  // else it is outside of the tensor
 };
 
-// How a gradient enters a step: in the compute type, times factor, then cut to [-limit, limit], where a
-// NaN stays one.
-struct GradientEntry {
-  double factor = 1;               // 1 / loss scale
-  double limit = __builtin_inf();  // infinity: none
-
-  bool is_plain() const { return factor == 1 && limit == __builtin_inf(); }
-};
-
 // What measure adds up: squares, magnitudes or the largest magnitude of gradients as they enter. Where
 // one is not finite before the cut, nor is the total.
 struct Measure {
   Sum kind = Sum::squares;
   GradientEntry entry;
   const uint8_t* classes =
-      nullptr;  // by scalar class, 1: its tensors count; NULL: all that have one
+      nullptr;           // by scalar class, 1: its tensors count; NULL: all that have one
+  bool ordered = false;  // the entry is the order's
+  bool tells = false;    // behind the decision, and the total is what it tells of the step
 };
 
 struct Report {
-  double total;             // of the last measure
+  double total;             // of the measure
   int64_t first_nonfinite;  // the first tensor whose own total is not finite, -1: none
   int64_t launches;         // kernels queued since create; the CPU: 0
 };
@@ -88,12 +84,23 @@ struct BackendConfig {
   talus_allocator allocator;  // alloc NULL: the backend's own memory
 };
 
+// Of which step begin and run are: the host's; one that was ordered and has been decided; or, for begin,
+// ahead of a graph that will decide it.
+enum class Order : int32_t { none, decided, ahead };
+
+// For which report to wait: none; the next one, where one is under way; what the device has decided once
+// all its work is done (cold).
+enum class Await : int32_t { none, next, all };
+
+// Rows that a plan has room for: of all classes for one count of steps applied, and of some for more.
+inline int64_t row_room(int64_t tensors) { return 2 * tensors + 64; }
+
 // A plugin of another build is refused by these three.
-inline constexpr uint32_t kBackendAbi = 5;
+inline constexpr uint32_t kBackendAbi = 6;
 
 // Work goes on `stream` in order. Hot functions never allocate; they wait only where so many uploads
 // are queued that none has room, for the oldest. None throws. While `stream` is being captured into a
-// graph, measure, run and fill_zero record what they would queue; what would have to upload, allocate
+// graph, measure, decide, run, update_scaler and fill_zero record what they would queue; what would have to upload, allocate
 // or wait answers TALUS_E_NOT_PREPARED.
 struct Backend {
   uint32_t size;    // sizeof(Backend)
@@ -114,7 +121,9 @@ struct Backend {
   // TALUS_E_ARGUMENT if [data, data + bytes) is not memory that kernels of this device may use; of
   // context NULL: that the host may use. last_error tells whose it is ("memory of the host").
   int32_t (*check_pointer)(void* context, const void* data, uint64_t bytes);
-  // Between host and device in either direction, or within one; waits.
+  // For all work of the device, on any stream.
+  int32_t (*wait)(void* context);
+  // Between host and device in either direction, or within one; waits for the stream.
   int32_t (*copy)(void* context, void* to, const void* from, uint64_t bytes, void* stream);
   // Two pinned buffers of `bytes` each, for copies that go on while the host works: the context keeps
   // them until asked again; 0 frees them. All three NULL: memory is the host's own and needs none.
@@ -130,8 +139,8 @@ struct Backend {
   // `workspace` holds workspace_bytes(plan) and is kept as long.
   uint64_t (*workspace_bytes)(const PlanView* plan);
   int32_t (*set_plan)(void* context, const PlanView* plan, void* workspace, void* stream);
-  // Waits for what measure queued; stream: as of that step.
-  int32_t (*read_report)(void* context, Report* out, void* stream);
+  // Waits for the last measure of this kind that was not ordered; stream: as of that step.
+  int32_t (*read_report)(void* context, Sum kind, Report* out, void* stream);
   // The totals of tensors of the last measure, in order, those that counted; waits. *count: of them.
   // out holds tensor_count.
   int32_t (*read_totals)(void* context, double* out, int64_t* count, void* stream);
@@ -143,15 +152,30 @@ struct Backend {
   int32_t (*set_row_gradients)(void* context, const RowGradient* list, int32_t count, bool checked,
                                RowFault* fault, void* stream);
 
+  // Ordered steps, which a device decides on by itself (step_order.h). All six NULL: this one never does.
+  // prepare_orders is cold and comes first: `control`, memory of the device, is kept until the next.
+  int32_t (*prepare_orders)(void* context, StepControl* control, void* stream);
+  // Hot from here on. The order of the coming step, and its rows, [candidate][class], of which there is
+  // row_room.
+  int32_t (*send_order)(void* context, const StepOrder* order, const Row* rows, void* stream);
+  // Behind measure, where the step has one.
+  int32_t (*decide)(void* context, void* stream);
+  // Of the last step decided ahead of it on the stream.
+  int32_t (*queue_report)(void* context, void* stream);
+  // The newest that has arrived since the last, with call 0 where none has.
+  int32_t (*take_report)(void* context, Await await, StepControl* out);
+  int32_t (*update_scaler)(void* context, ScalerMemory* scaler, void* stream);
+
   // Hot.
   int32_t (*set_column)(void* context, int32_t column, void* stream);
   int32_t (*set_rows)(void* context, const Row* rows, int32_t count, void* stream);
   int32_t (*fill_zero)(void* context, void* data, uint64_t bytes, void* stream);
   int32_t (*measure)(void* context, const Measure* what, void* stream);
-  int32_t (*begin)(void* context, const BeginRow* rows, int32_t count, void* stream);
+  int32_t (*begin)(void* context, const BeginRow* rows, int32_t count, Order order, void* stream);
   // entry: with a limit, or NULL: gradients enter as they are, and the rows' gradient_factor is all.
+  // Of an ordered step the numbers are the order's.
   int32_t (*run)(void* context, int64_t launch, int32_t pass, const GradientEntry* entry,
-                 void* stream);
+                 Order order, void* stream);
 };
 
 // What a plugin exports, under this name: NULL for a core of another boundary.

@@ -70,7 +70,7 @@ def ptx_faults(ptx):
 
 def kind_of(name):
     """Of a kernel, by its mangled name: which instance of which template."""
-    if re.search(r"rows_(?:norm_)?kernelI", name):
+    if re.search(r"rows_(?:sum_)?kernelI", name):
         return "rows"
     if "fold_kernel" in name:
         return "folds"

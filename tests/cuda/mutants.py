@@ -24,11 +24,13 @@ HOST = "cuda/libtalus_cuda_host.a.p/{}.o"
 # How a kind is built and tested: the objects made anew, the plugin they go into, the test. A kind
 # without a plugin is a gate on the text that its object is.
 SHIM, PTX, TRIAL, CALLS, GATE = "shim", "ptx", "trial", "calls", "gate"
+ORDERS = "orders"
 KINDS = {
     SHIM: ("tests/cuda/libtalus_cuda_shim.so", "tests/cuda/test_plugin_bits_shim"),
     PTX: ("cuda/libtalus_cuda_emu.so", "tests/cuda/test_plugin_bits"),
     TRIAL: ("tests/cuda/libtalus_cuda_trial.so", "tests/cuda/test_trial_bits"),
     CALLS: ("cuda/libtalus_cuda_emu.so", "tests/cuda/test_plugin_calls"),
+    ORDERS: ("tests/cuda/libtalus_cuda_shim.so", "tests/cuda/test_device_steps_shim"),
     GATE: (None, None),
 }
 GATE_TEXT = "tests/cuda/kernels.ptx"
@@ -46,6 +48,10 @@ def kernel(name, file, old, new):
     return Mutant(name, SHIM, [SHIM_KERNELS], "cuda/" + file, old, new)
 
 
+def order(name, file, old, new):
+    return Mutant(name, ORDERS, [SHIM_KERNELS], "cuda/" + file, old, new)
+
+
 def trial(name, file, old, new):
     return Mutant(name, TRIAL, [TRIAL_KERNELS], "cuda/" + file, old, new)
 
@@ -55,6 +61,7 @@ def host(name, file, old, new):
 
 
 SOUND = (Mutant("sound kernels by the host's compiler", SHIM, [SHIM_KERNELS], None, "", ""),
+         Mutant("sound kernels of orders", ORDERS, [SHIM_KERNELS], None, "", ""),
          Mutant("sound kernels in PTX", PTX, [PTX_KERNELS], None, "", ""),
          Mutant("sound kernels of the trial rule", TRIAL, [TRIAL_KERNELS], None, "", ""),
          Mutant("sound launcher", CALLS, [HOST.format("ring.cpp")], None, "", ""),
@@ -71,6 +78,13 @@ MUTANTS = (
            "if (!tables.columns[kGradient * tables.tensors + piece.tensor]) continue;", ""),
     kernel("the scalars of the class before", "pass.inl", "if (scalar_class != loaded)",
            "if (loaded == kIdle)"),
+    order("a step that is skipped is taken", "control.inl",
+          "!tables.control || tables.control->live", "true"),
+    order("the rows of one step fewer", "control.inl", "tables.control->candidate *", "0 *"),
+    order("the factor of the clip is forgotten", "control.inl",
+          "row.gradient_factor * tables.control->factor *", "row.gradient_factor *"),
+    order("first values where steps were taken before", "begin.inl",
+          "control.live && control.candidate == 0", "control.live"),
     trial("a fold over the tiles of another tensor", "fold.inl",
           "tables.partials + k * stride + first", "tables.partials + k * stride"),
     trial("a fold without its last tile", "fold.inl",

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "lib/cpu/backend.h"
+#include "lib/table/step_law.h"
 #include "tests/plugin/fake_plugin.h"
 
 using namespace talus;
@@ -87,6 +88,12 @@ struct Context {
   std::vector<uint8_t> flags;
   std::vector<std::function<int32_t()>> graph;
   std::vector<char> staging[2];
+  Report measured[4] = {};
+  // Ordered steps.
+  StepOrder order;
+  std::vector<Row> ordered_rows, taken_rows;
+  StepControl* control = nullptr;  // on the device
+  bool reported = true;
   int64_t launches = 0;
 };
 
@@ -216,6 +223,11 @@ int32_t check_pointer(void* context, const void* data, uint64_t) {
               0);
 }
 
+int32_t wait(void* context) {
+  ENTER(nullptr);
+  return TALUS_OK;
+}
+
 int32_t copy(void* context, void* to, const void* from, uint64_t bytes, void* stream) {
   ENTER(stream);
   if (bytes) std::memcpy(arena().reach(to), arena().reach(from), bytes);
@@ -292,11 +304,11 @@ int32_t set_plan(void* context, const PlanView* plan, void* workspace, void* str
   return cpu().set_plan(x->cpu, &own, workspace, nullptr);
 }
 
-int32_t read_report(void* context, Report* out, void* stream) {
+int32_t read_report(void* context, Sum kind, Report* out, void* stream) {
   ENTER(stream);
-  const int32_t status = cpu().read_report(x->cpu, out, nullptr);
+  *out = x->measured[int(kind)];
   out->launches = x->launches;
-  return status;
+  return TALUS_OK;
 }
 
 int32_t read_totals(void* context, double* out, int64_t* count, void* stream) {
@@ -322,10 +334,86 @@ int32_t fill_zero(void* context, void* data, uint64_t bytes, void* stream) {
                [=](Context* c) { return cpu().fill_zero(c->cpu, data, bytes, nullptr); });
 }
 
+// What the order points to.
+double scale_of(const StepOrder& order) { return order.scale ? double(*order.scale) : 1; }
+
 int32_t measure(void* context, const Measure* what, void* stream) {
   ENTER(stream);
-  return queue(x, stream,
-               [kept = *what](Context* c) { return cpu().measure(c->cpu, &kept, nullptr); });
+  return queue(x, stream, [kept = *what](Context* c) {
+    Measure now = kept;
+    if (kept.ordered) now.entry = {entry_factor(c->order, scale_of(c->order)), c->order.limit};
+    const int32_t status = cpu().measure(c->cpu, &now, nullptr);
+    if (status) return status;
+    Report& report = c->measured[int(kept.kind)];
+    if (const int32_t failed = cpu().read_report(c->cpu, kept.kind, &report, nullptr))
+      return failed;
+    if (kept.tells) c->control->total = report.total;
+    return int32_t(TALUS_OK);
+  });
+}
+
+int32_t prepare_orders(void* context, StepControl* control, void* stream) {
+  ENTER(stream);
+  const Kernel kernel;
+  *(x->control = control) = StepControl();
+  return TALUS_OK;
+}
+
+int32_t send_order(void* context, const StepOrder* order, const Row* rows, void* stream) {
+  ENTER(stream);
+  x->order = *order;
+  x->ordered_rows.assign(rows, rows + order->candidates * order->classes);
+  return TALUS_OK;
+}
+
+Sum kind_of(double type) {
+  return type == 2 ? Sum::squares : type == 1 ? Sum::magnitudes : Sum::largest;
+}
+
+// The rows of a step that is taken, with the factor that the device has found.
+int32_t take_rows(Context* c) {
+  const auto first = c->ordered_rows.begin() + c->control->candidate * c->order.classes;
+  c->taken_rows.assign(first, first + c->order.classes);
+  for (Row& row : c->taken_rows) {
+    row.gradient_factor = row.gradient_factor * c->control->factor * row.group_factor;
+    row.group_factor = c->control->coef * row.group_factor;
+  }
+  return cpu().set_rows(c->cpu, c->taken_rows.data(), int32_t(c->order.classes), nullptr);
+}
+
+int32_t decide(void* context, void* stream) {
+  ENTER(stream);
+  return queue(x, stream, [](Context* c) {
+    const Report& measured = c->measured[int(kind_of(c->order.norm_type))];
+    decide_step(c->order, scale_of(c->order), c->order.found && *c->order.found != 0,
+                measured.total, measured.first_nonfinite, c->control);
+    if (c->control->found && c->order.scaler) c->order.scaler->found = 1;
+    return c->control->live ? take_rows(c) : TALUS_OK;
+  });
+}
+
+int32_t queue_report(void* context, void* stream) {
+  ENTER(stream);
+  x->reported = false;
+  return TALUS_OK;
+}
+
+int32_t take_report(void* context, Await await, StepControl* out) {
+  ENTER(nullptr);
+  const Kernel kernel;
+  *out = StepControl();
+  if (!x->reported || await == Await::all) *out = *x->control;
+  x->reported = true;
+  return TALUS_OK;
+}
+
+int32_t update_scaler(void* context, ScalerMemory* scaler, void* stream) {
+  ENTER(stream);
+  return queue(x, stream, [=](Context*) {
+    talus::update_scaler(scaler->params, scaler->found != 0, &scaler->state);
+    scaler->found = 0;
+    return TALUS_OK;
+  });
 }
 
 int32_t set_row_gradients(void* context, const RowGradient* list, int32_t count, bool checked,
@@ -335,17 +423,26 @@ int32_t set_row_gradients(void* context, const RowGradient* list, int32_t count,
   return cpu().set_row_gradients(x->cpu, list, count, checked, fault, nullptr);
 }
 
-int32_t begin(void* context, const BeginRow* rows, int32_t count, void* stream) {
+int32_t begin(void* context, const BeginRow* rows, int32_t count, Order order, void* stream) {
   ENTER(stream);
   const std::vector<BeginRow> kept(rows, rows + count);
-  return queue(x, stream,
-               [=](Context* c) { return cpu().begin(c->cpu, kept.data(), count, nullptr); });
+  return queue(x, stream, [=](Context* c) {
+    const bool decided = order == Order::decided;
+    if (decided && !(c->control->live && c->control->candidate == 0)) return TALUS_OK;
+    if (order == Order::ahead && candidate_of(c->order, *c->control, false) != 0) return TALUS_OK;
+    return cpu().begin(c->cpu, kept.data(), count, Order::none, nullptr);
+  });
 }
 
-int32_t run(void* context, int64_t launch, int32_t pass, const GradientEntry*, void* stream) {
+int32_t run(void* context, int64_t launch, int32_t pass, const GradientEntry* entry, Order order,
+            void* stream) {
   ENTER(stream);
-  return queue(x, stream,
-               [=](Context* c) { return cpu().run(c->cpu, launch, pass, nullptr, nullptr); });
+  const GradientEntry given = entry ? *entry : GradientEntry();
+  return queue(x, stream, [=, cuts = entry != nullptr](Context* c) {
+    if (order == Order::decided && !c->control->live) return TALUS_OK;
+    const GradientEntry enters = order == Order::decided ? c->control->entry : given;
+    return cpu().run(c->cpu, launch, pass, cuts ? &enters : nullptr, Order::none, nullptr);
+  });
 }
 
 Backend make_table() {
@@ -362,6 +459,7 @@ Backend make_table() {
   t.allocate = allocate;
   t.release = release;
   t.check_pointer = check_pointer;
+  t.wait = wait;
   t.copy = copy;
   t.set_staging = set_staging;
   t.start_copy = start_copy;
@@ -372,6 +470,12 @@ Backend make_table() {
   t.read_report = read_report;
   t.read_totals = read_totals;
   t.set_row_gradients = set_row_gradients;
+  t.prepare_orders = prepare_orders;
+  t.send_order = send_order;
+  t.decide = decide;
+  t.queue_report = queue_report;
+  t.take_report = take_report;
+  t.update_scaler = update_scaler;
   t.set_column = set_column;
   t.set_rows = set_rows;
   t.fill_zero = fill_zero;

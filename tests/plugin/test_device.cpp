@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstddef>
 #include <deque>
 
@@ -469,4 +470,89 @@ TEST_CASE(
   both(fresh, host, [](Run& run) { step(run); });
   CHECK(test::save_bytes(fresh.opt, TALUS_SAVE_PARAMS) ==
         test::save_bytes(host.opt, TALUS_SAVE_PARAMS));
+}
+
+TEST_CASE("device: steps that the device decides on, eager and captured, give the CPU's bits") {
+  Run device("adamw", 0), host("adamw", kHost);
+  both(device, host, [](Run& run) {
+    REQUIRE(talus_set_setting(run.opt, "max_grad_norm", 0.5) == TALUS_OK);
+    REQUIRE(talus_set_setting(run.opt, "max_grad_value", 0.25) == TALUS_OK);
+    step(run);
+  });
+  const auto poison = [](Run& run, uint32_t bits) {
+    run.memory.write(static_cast<float*>(run.tensors[0].grad) + 17, &bits, sizeof bits);
+  };
+  both(device, host, [&](Run& run) {
+    poison(run, 0x7f800000);
+    step(run);  // skipped
+    CHECK(run.stats().found_inf == 1);
+    CHECK(run.stats().nonfinite_param == 0);
+    CHECK(run.stats().skipped == 1);
+    poison(run, 0x3f000000);
+    step(run);
+  });
+  CHECK(first_difference(device.bytes(), host.bytes()) == "");
+  REQUIRE(talus_prepare(device.opt, nullptr) == TALUS_OK);
+  step(device, kFakeCapture);
+  for (const uint32_t bits : {0x3f000000u, 0x7fc00000u, 0x3e000000u}) {
+    both(device, host, [&](Run& run) { poison(run, bits); });
+    REQUIRE(talus_advance(device.opt, nullptr) == TALUS_OK);
+    REQUIRE(fake().replay() == TALUS_OK);
+    step(host);
+    CHECK(first_difference(device.bytes(), host.bytes()) == "");
+    CHECK(exact(device.stats().grad_norm) == exact(host.stats().grad_norm));
+  }
+  CHECK(device.stats().skipped == 2);
+}
+
+TEST_CASE(
+    "device: failures around a decision leave a step repeatable before it, and lost behind it") {
+  for (const char* function : {"send_order", "measure", "decide"}) {
+    CAPTURE(function);
+    Run device("adamw", 0), host("adamw", kHost);
+    both(device, host, [](Run& run) {
+      REQUIRE(talus_set_setting(run.opt, "check_finite", 1) == TALUS_OK);
+      step(run);
+    });
+    const Failing failing(function, 1, TALUS_E_DEVICE, 7);
+    refused_on(device, TALUS_E_DEVICE, {function}, [&] { return talus_step(device.opt, nullptr); });
+    both(device, host, [](Run& run) { step(run); });
+    CHECK(first_difference(device.bytes(), host.bytes()) == "");
+  }
+  for (const char* function : {"run", "queue_report"}) {
+    CAPTURE(function);
+    Run device("adamw", 0);
+    REQUIRE(talus_set_setting(device.opt, "check_finite", 1) == TALUS_OK);
+    step(device);
+    const Failing failing(function, 1, TALUS_E_DEVICE, 7);
+    CHECK(talus_step(device.opt, nullptr) == TALUS_E_DEVICE_LOST);
+    CHECK(talus_step(device.opt, nullptr) == TALUS_E_DEVICE_LOST);
+  }
+}
+
+TEST_CASE("device: a scaler there is the CPU's, and no optimizer of another device takes it") {
+  Run device("sgd", 0), other("sgd", 1), host("sgd", kHost);
+  const auto with = [](Run& run, int32_t type, int32_t id, talus_scaler** out) {
+    REQUIRE(talus_scaler_create(type, id, out) == TALUS_OK);
+    REQUIRE(talus_scaler_set(*out, "growth_interval", 1) == TALUS_OK);
+    REQUIRE(talus_attach_scaler(run.opt, *out) == TALUS_OK);
+  };
+  talus_scaler *there = nullptr, *here = nullptr;
+  with(device, TALUS_CUDA, 0, &there);
+  with(host, TALUS_CPU, 0, &here);
+  CHECK(talus_attach_scaler(other.opt, there) == TALUS_E_ARGUMENT);
+  for (int round = 0; round < 3; ++round) {
+    step(device, kStream);
+    step(host);
+    REQUIRE(talus_scaler_update(there, kStream) == TALUS_OK);
+    REQUIRE(talus_scaler_update(here, nullptr) == TALUS_OK);
+    double a = 0, b = 0;
+    REQUIRE(talus_scaler_scale(there, &a) == TALUS_OK);
+    REQUIRE(talus_scaler_scale(here, &b) == TALUS_OK);
+    CHECK(a == b);
+    CHECK(a == 65536 * std::pow(2, round + 1));
+  }
+  CHECK(first_difference(device.bytes(), host.bytes()) == "");
+  talus_scaler_destroy(there);
+  talus_scaler_destroy(here);
 }

@@ -119,7 +119,8 @@ class Bench {
 
   void measure_norm() {
     const auto norm = [&] {
-      if (backend_->measure(opt_->backend_context(), stream_) != TALUS_OK)
+      const talus::Measure what;
+      if (backend_->measure(opt_->backend_context(), &what, stream_) != TALUS_OK)
         throw std::runtime_error("the norm could not be measured");
     };
     const int64_t before = launches();
@@ -162,7 +163,8 @@ class Bench {
   }
   int64_t launches() {
     talus::Report report{};
-    if (backend_->read_report(opt_->backend_context(), &report, stream_) != TALUS_OK)
+    if (backend_->read_report(opt_->backend_context(), talus::Sum::squares, &report, stream_) !=
+        TALUS_OK)
       throw std::runtime_error("no report");
     return report.launches;
   }

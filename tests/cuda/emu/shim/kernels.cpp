@@ -32,10 +32,13 @@ void add(const PassEntry& pass) {
       for (const PassEntry& pass : variant) add(pass);
   const CommonKernels& common = common_kernels();
   for (const BeginKernel kernel : common.begin) add(kernel);
-  add(common.squares);
-  add(common.total);
-  add(common.norm);
-  for (const RowsKernel kernel : common.rows_squares) add(kernel);
+  for (const MeasureKernels& measure : {common.squares, common.magnitudes, common.largest}) {
+    add(measure.pass);
+    add(measure.total);
+    add(measure.norm);
+  }
+  add(common.decide);
+  add(common.scaler);
 }
 
 }  // namespace
