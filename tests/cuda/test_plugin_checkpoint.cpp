@@ -3,7 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "tests/checkpoint/memory_file.h"
-#include "tests/cuda/device_run.h"
+#include "tests/cuda/amp_run.h"
 #include "tests/reference/all.hpp"
 
 using namespace talus;
@@ -74,4 +74,38 @@ TEST_CASE("checkpoint: a graph that was captured before a load is refused") {
   must(talus_advance(run.opt, stream));
   REQUIRE(load_bytes(run.opt, saved, TALUS_LOAD_PARAMS, stream) == TALUS_OK);
   CHECK(talus_advance(run.opt, stream) == TALUS_E_STATE);
+}
+
+TEST_CASE("checkpoint: with a scaler in backoff, of steps and updates that are still under way") {
+  const Fresh fresh;
+  const Stream stream;
+  DeviceRun run({"adamw", "", {}}, kShapes), again({"adamw", "", {}}, kShapes);
+  ScalerPair scaler, second;
+  for (auto* pair : {&scaler, &second}) pair->set("growth_interval", 3), pair->set("hysteresis", 2);
+  scaler.attach(run);
+  second.attach(again);
+  const auto train_scaled = [&](DeviceRun& at, ScalerPair& with, int first, int last, bool waits) {
+    for (int step = first; step <= last; ++step) {
+      if (waits) set_step_grads(at, step, 100, step % 3 == 1);
+      at.step_both(stream);
+      with.update(stream);
+    }
+  };
+  train_scaled(run, scaler, 1, 5, true);
+  set_step_grads(run, 7, 100, true);
+  emu_defer(1);
+  train_scaled(run, scaler, 6, 7, false);
+  const std::string saved = save_bytes(run.opt, TALUS_SAVE_PARAMS);
+  emu_defer(0);
+  CHECK(saved == save_bytes(run.host.get(), TALUS_SAVE_PARAMS));
+  CHECK(scaler.device.get("consecutive_skips") == 3);
+  for (talus_optimizer* opt : {again.opt, again.host.get()})
+    REQUIRE(load_bytes(opt, saved, TALUS_LOAD_PARAMS) == TALUS_OK);
+  CHECK(second.difference() == "");
+  CHECK(second.device.get("scale") == scaler.device.get("scale"));
+  train_scaled(run, scaler, 8, 12, true);
+  train_scaled(again, second, 8, 12, true);
+  CHECK(again.difference_from_host() == "");
+  CHECK(second.difference() == "");
+  CHECK(save_bytes(again.opt) == save_bytes(run.opt));
 }
