@@ -15,6 +15,7 @@
 #include "lib/cpu/row_gradients.h"
 #include "lib/rules/registry.h"
 #include "lib/table/norm.h"
+#include "lib/table/step_law.h"
 
 namespace talus {
 namespace {

@@ -144,7 +144,7 @@ StepCase::StepCase(const Preset& preset, const Subject& subject)
 void StepCase::set_up_check() {
   check(optimizer_->set_setting("max_grad_norm", subject_.max_grad_norm));
   if (!subject_.check_finite) return;
-  scaler_ = std::make_shared<Scaler>();
+  scaler_ = std::make_shared<Scaler>(cpu_backend());
   check(scaler_->set("dynamic", 0));
   check(optimizer_->attach_scaler(scaler_));
 }
@@ -244,12 +244,12 @@ void StepCase::work() {
 
 void StepCase::step() {
   check(optimizer_->step(nullptr));
-  if (scaler_) check(scaler_->update());
+  if (scaler_) check(scaler_->update(nullptr));
 }
 
 void StepCase::measure() {
   Measure what{};
-  if (scaler_) what.entry.factor = 1 / double(scaler_->scale());
+  if (scaler_) what.entry.factor = 1 / double(scaler_->state().scale);
   if (cpu_backend().measure(optimizer_->backend_context(), &what, nullptr) != TALUS_OK)
     throw std::runtime_error("the norm could not be measured");
 }
