@@ -37,7 +37,7 @@ struct Context {
 
   Staging staging;
 
-  Measured* measured_here = nullptr;  // pinned, by kind: where the device leaves what it has measured
+  Measured* measured_here = nullptr;  // pinned, by kind: what the device has measured
   cudaEvent_t measured = nullptr;     // behind the last measure that was not captured
   bool measure_captured = false;      // a graph may leave some, too
   int64_t measured_count = 0;         // tensors in the last one

@@ -272,7 +272,7 @@ TEST_CASE("abi: settings refuse NULL, unknown names and values out of range") {
   for (const double bad : {-1.0, 1.5, kNaN, kInf, 1e300})
     refused(opt, TALUS_E_RANGE, {"threads"},
             [&] { return talus_set_setting(opt, "threads", bad); });
-  for (const char* flag : {"stats", "check_pointers", "check_rows"})
+  for (const char* flag : {"stats", "check_pointers", "check_rows", "check_masters"})
     for (const double bad : {-1.0, 0.5, 2.0, kNaN})
       refused(opt, TALUS_E_RANGE, {flag}, [&] { return talus_set_setting(opt, flag, bad); });
   for (const double bad : {0.0, 1.5, 65537.0, kNaN})

@@ -27,6 +27,11 @@ Status Optimizer::capture(void* stream) {
     return failure(TALUS_E_UNSUPPORTED,
                    "talus_step on a capturing stream: error_if_nonfinite has to wait for the step, "
                    "which a graph cannot, expected 0");
+  if (settings_[kCheckMasters] != 0)
+    return failure(
+        TALUS_E_UNSUPPORTED,
+        "talus_step on a capturing stream: check_masters reads masters back, which a graph "
+        "cannot, expected 0");
   const bool lacks_control = is_ordered() && !orders_.control;
   const char* const missing = state_wanted_           ? "state has no memory"
                               : lacks_control         ? "what the device decides has no memory"
@@ -93,6 +98,7 @@ Status Optimizer::advance(void* stream) {
         "expected dense ones",
         row_gradients_.size());
   TALUS_TRY(check_replay());
+  TALUS_TRY(check_masters(stream));
   if (is_ordered()) return advance_ordered(stream);
   TALUS_TRY(settle());
   const FloatEnvironment ieee;

@@ -1,5 +1,8 @@
 // The hidden f32 value behind a 16-bit parameter, as the host reads and writes it. The step keeps both
 // in one pass; these are for what happens between steps.
+#include <algorithm>
+#include <vector>
+
 #include "lib/base/convert.h"
 #include "lib/base/float_environment.h"
 #include "lib/optimizer/optimizer.h"
@@ -79,6 +82,48 @@ Status Optimizer::import_master(int64_t param, const void* data, int32_t dtype, 
   TALUS_TRY(convert_memory(data, Dtype::f32, to, p.count, stream));
   if (!begun) model_.table.hidden_given[size_t(param)] = 1;
   columns_changed_ |= 1u << kHidden | 1u << kFlagColumn;
+  return {};
+}
+
+// Who writes a parameter from outside has to say so: else the step undoes it.
+Status Optimizer::check_masters(void* stream) {
+  if (settings_[kCheckMasters] == 0) return {};
+  TALUS_TRY(settle());
+  for (int64_t p = 0; p < model_.params.size(); ++p) {
+    const bool begun = steps(p) > 0 || model_.table.hidden_given[size_t(p)] != 0;
+    if (begun && model_.params[p].has_master && model_.table.scalar_class[size_t(p)] != kIdle)
+      TALUS_TRY(compare_master(p, stream));
+  }
+  return {};
+}
+
+Status Optimizer::compare_master(int64_t param, void* stream) {
+  const FloatEnvironment ieee;
+  const Parameter& p = model_.params[param];
+  const auto* master = static_cast<const float*>(model_.table.data(kHidden, param));
+  const auto* value = static_cast<const uint16_t*>(model_.table.data(kValue, param));
+  const int64_t most = std::min(p.count, kPieceElements);
+  std::vector<float> hidden(static_cast<size_t>(most));
+  std::vector<uint16_t> seen(static_cast<size_t>(most)), expected(static_cast<size_t>(most));
+  for (int64_t i = 0; i < p.count; i += most) {
+    const int64_t n = std::min(most, p.count - i);
+    TALUS_TRY(from_backend(
+        backend_->copy(context_, hidden.data(), master + i, uint64_t(n) * sizeof(float), stream),
+        "copy a master"));
+    TALUS_TRY(from_backend(
+        backend_->copy(context_, seen.data(), value + i, uint64_t(n) * sizeof(uint16_t), stream),
+        "copy a parameter"));
+    convert(hidden.data(), Dtype::f32, expected.data(), p.dtype, uint64_t(n));
+    const auto [found, want] = std::mismatch(seen.begin(), seen.begin() + n, expected.begin());
+    if (found == seen.begin() + n) continue;
+    return Status(
+        TALUS_E_STATE,
+        text("talus_step: %s was written from outside: element %lld has the bits 0x%04x and its "
+             "master rounds to 0x%04x, expected talus_import_param with NULL (check_masters)",
+             where(param, p.name).c_str(), static_cast<long long>(i + (found - seen.begin())),
+             unsigned(*found), unsigned(*want)),
+        param);
+  }
   return {};
 }
 

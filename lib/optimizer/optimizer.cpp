@@ -21,6 +21,7 @@ Status Optimizer::step(void* stream) {
   TALUS_TRY(check_conflicts());                                 // values fit each other
   TALUS_TRY(check_gradients(false));                            // and what is bound
   if (capturing) return capture(stream);                        // recorded, not taken: capture.cpp
+  TALUS_TRY(check_masters(stream));                             // none written from outside
   if (is_ordered()) return step_ordered(stream);                // the device decides: orders.cpp
   TALUS_TRY(settle());                                          // what it decided before
   const FloatEnvironment ieee;                                  // for what the host computes

@@ -25,6 +25,7 @@ enum Setting {
   kStats,
   kCheckPointers,
   kCheckRows,
+  kCheckMasters,
   kChunkTiles,
   kShardBytes,
   kGradScale,
@@ -212,6 +213,8 @@ class Optimizer {
   bool checks_gradients() const;
   Status check_gradient_setting(int setting, double value) const;
   Status check_own_scale(const char* function) const;
+  Status check_masters(void* stream);
+  Status compare_master(int64_t param, void* stream);
   Status check_master(int64_t param, int32_t dtype, const char* function) const;
   struct Converted {
     void* data;
@@ -358,7 +361,7 @@ class Optimizer {
 
   // What the next step must do first.
   bool plan_changed_ = true, values_changed_ = true;
-  bool has_f64_ = false;  // the plan has passes in f64
+  bool has_f64_ = false;          // the plan has passes in f64
   bool total_wanted_ = false;     // a rule reads the norm; as of check_conflicts
   bool state_wanted_ = true;      // a parameter may lack memory
   uint32_t columns_changed_ = 0;  // bit c: column c, since the backend saw it

@@ -19,6 +19,9 @@ constexpr Hyper kSettings[] = {
      "is"},
     {"check_rows", TALUS_FLAG, 0, kSwitch, 0,
      "1: on a device, steps wait and refuse gradients of rows that repeat a row or name none"},
+    {"check_masters", TALUS_FLAG, 0, kSwitch, 0,
+     "1: steps refuse a 16-bit parameter that is not its master rounded; reads both, waits for a "
+     "device"},
     {"chunk_tiles",
      TALUS_INTEGER,
      double(kChunk / kTile),

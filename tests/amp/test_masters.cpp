@@ -319,6 +319,44 @@ TEST_CASE("a master for f32 or f64 is refused when the parameter is added") {
   }
 }
 
+TEST_CASE(
+    "check_masters: a parameter written from outside is refused by the step until it is told") {
+  for (const Mix& mix : kHalves)
+    for (int64_t n : kCounts) {
+      if (is_left_out(mix, n)) continue;
+      INFO(name_of(mix) << ", n " << n);
+      TestTensor first(kF32, 5), x(mix, n);
+      first.fill(3), x.fill(4);
+      Optimizer opt("adamw");
+      opt.add(first), opt.add(x);
+      opt.setting("check_masters", 1);
+      for (int step = 1; step <= 3; ++step) {  // before the first it has no master
+        first.fill_grad(3, step), x.fill_grad(4, step);
+        opt.step();
+      }
+      const int64_t last = n - 1;
+      const uint64_t bits = x.param.bits(last);
+      x.param.set_bits(last, bits ^ 1);
+      const std::vector<float> master = masters_of(opt, x);
+      refused(opt.get(), TALUS_E_STATE, {"param.1", "outside", "talus_import_param"},
+              [&] { return talus_step(opt.get(), nullptr); });
+      CHECK(talus_last_error_detail() == x.index);
+      CHECK(x.param.bits(last) == (bits ^ 1));
+      CHECK(masters_of(opt, x) == master);
+      opt.bind_grad(x, nullptr);  // it does not take part
+      opt.step();
+      opt.bind_grad(x, x.grad.data());
+      refused(opt.get(), TALUS_E_STATE, {"param.1"},
+              [&] { return talus_step(opt.get(), nullptr); });
+      REQUIRE(import(opt, x, nullptr) == TALUS_OK);
+      opt.step();
+      x.param.set_bits(last, x.param.bits(last) ^ 1);
+      opt.setting("check_masters", 0);
+      opt.step();  // undone unseen
+      CHECK(wrong_copy(x, masters_of(opt, x)) == "");
+    }
+}
+
 // ---- bytes for each element
 
 TEST_CASE("bytes of AdamW: what is stored, read and written for each element") {
