@@ -1,6 +1,6 @@
 """Prints what to build for some tests: `meson test` builds every test program, whatever it will run.
 
-    test_targets.py BUILD-FOLDER --suite SUITE | NAME...
+    test_targets.py BUILD-FOLDER [--suite SUITE] NAME...
 """
 import json
 import os
@@ -9,7 +9,7 @@ import sys
 
 folder = pathlib.Path(sys.argv[1])
 suite = sys.argv[3] if sys.argv[2] == "--suite" else None
-names = sys.argv[2:]
+names = sys.argv[4:] if suite else sys.argv[2:]
 
 
 def read(what):
@@ -17,9 +17,7 @@ def read(what):
 
 
 def is_wanted(test):
-    if suite is None:
-        return test["name"] in names
-    return suite in (each.split(":")[-1] for each in test["suite"])
+    return test["name"] in names or suite in (each.split(":")[-1] for each in test["suite"])
 
 
 needed = {target for test in read("tests") if is_wanted(test) for target in test["depends"]}
