@@ -122,8 +122,12 @@ def output_of(*command):
 
 
 def gate_ptx(path):
-    with open(path, encoding="utf-8") as file:
-        return list(ptx_faults(file.read()))
+    """A file of PTX, or a library that has some, not compressed."""
+    data = machine_code.read(path)
+    texts = [data]
+    if data.startswith(b"\x7fELF"):
+        texts = [text for kind, _, _, text in machine_code.parts(data) if kind == machine_code.PTX]
+    return list(ptx_faults("\n".join(text.decode().rstrip("\0") for text in texts)))
 
 
 def judge(arch, kernels):
