@@ -1,7 +1,8 @@
 """Static gates on what nvcc made of the kernels: they need neither a device nor a disassembler.
 
-    gates.py ptx FILE                16-byte accesses, no generic ones, no contraction, no local memory,
-                                     no flush to zero, no approximation, no float atomics
+    gates.py ptx FILE                of PTX, or a library that has some: 16-byte accesses, no generic
+                                     ones, no contraction, no local memory, no flush to zero, no
+                                     approximation, no float atomics
     gates.py code LIBRARY            the machine code in it, for each architecture: no stack, so no
                                      spills, and no more registers than CEILINGS
     gates.py sizes NVCC ROOT ARCH... the same of the kernels in the sources at ROOT, compiled for each
