@@ -32,13 +32,21 @@ const char* kind_name(int32_t kind) {
   return "unknown";
 }
 
-// "[0, inf)": an infinite bound is never reached, so it is open.
+// Very large and very small powers of two by name: their digits say nothing.
+std::string bound_text(double bound) {
+  int exponent = 0;
+  const bool is_power = std::frexp(bound, &exponent) == 0.5;
+  return is_power && std::abs(exponent) > 50 ? fmt::format("2^{}", exponent - 1)
+                                             : fmt::format("{}", bound);
+}
+
+// "[0, inf)": infinity itself is not accepted.
 std::string format_range(const talus_hyper& hyper) {
   if (hyper.kind == TALUS_FLAG) return hyper.max == 0 ? "0" : "0 or 1";
-  const bool min_open = hyper.flags & TALUS_HYPER_MIN_OPEN || std::isinf(hyper.min);
-  const bool max_open = hyper.flags & TALUS_HYPER_MAX_OPEN || std::isinf(hyper.max);
-  return fmt::format("{}{}, {}{}", min_open ? '(' : '[', hyper.min, hyper.max,
-                     max_open ? ')' : ']');
+  const bool min_open = hyper.flags & TALUS_HYPER_MIN_OPEN;
+  const bool max_open = hyper.flags & TALUS_HYPER_MAX_OPEN;
+  return fmt::format("{}{}, {}{}", min_open ? '(' : '[', bound_text(hyper.min),
+                     bound_text(hyper.max), max_open ? ')' : ']');
 }
 
 Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
