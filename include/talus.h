@@ -239,6 +239,10 @@ TALUS_API talus_status talus_get(const talus_optimizer *opt, int32_t group, cons
  *                     not ask the driver whose memory each new pointer is
  *   "check_rows"      1: on a device, a step waits and refuses gradients of rows that repeat a row
  *                     or name one that is not there; on the CPU rows may repeat, and are checked
+ *   "check_masters"   1: a step fails (TALUS_E_STATE, detail: the first such parameter) where a parameter
+ *                     is not its master rounded, so was written from outside without
+ *                     talus_import_param. Reads both once more, waits for a device, and is not for
+ *                     captured steps
  *   "chunk_tiles"     most work that a thread takes at once, in tiles of 4,096 elements. Never
  *                     changes a result.
  *   "shard_bytes"     most bytes in one file of a checkpoint of several, see talus_save; 0: any
