@@ -68,6 +68,53 @@ TEST_CASE("cuda orders: every rule, checked, with a first step that is skipped")
   }
 }
 
+TEST_CASE("cuda orders: every rule, clipped by the step and in one group by call") {
+  const Fresh fresh;
+  for (const HyperSet& set : hyper_sets()) {
+    if (Optimizer::takes_rows_only(set.algorithm)) continue;
+    INFO(set.algorithm << ", " << set.name);
+    DeviceRun run(set, {{kF32, 37, 0, 0}, {all_mixes()[0], 9, 1, 0}});
+    talus_optimizer* const host = run.host.get();
+    for (int step = 0; step < 4; ++step) {
+      setting_both(run, "max_grad_norm",
+                   step == 1 ? 0 : 0.3);  // the host's, then the device's step
+      setting_both(run, "grad_norm_type", step == 3 ? 1 : 2);
+      set_step_grads(run, step, 1, false);
+      if (step > 0) {
+        must(talus_clip_grad_norm(&run.opt, 1, 1, 0.125, 2, nullptr, nullptr));
+        must(talus_clip_grad_norm(&host, 1, 1, 0.125, 2, nullptr, nullptr));
+      }
+      run.step_both();
+      REQUIRE(run.difference_from_host() == "");
+    }
+    REQUIRE(stats_difference(run) == "");
+  }
+}
+
+TEST_CASE(
+    "cuda orders: a sum of f64 that overflows skips a step where the norm is to clip, else none") {
+  const Fresh fresh;
+  for (const double type : {1.0, 2.0, double(INFINITY)})
+    for (const double max_norm : {0.0, 1.0}) {
+      CAPTURE(type, max_norm);
+      DeviceRun run(kAdamW, {{kF32, 40, 0, 0}, {kF64, 30, 0, 0}});
+      setting_both(run, "check_finite", 1);
+      setting_both(run, "grad_norm_type", type);
+      setting_both(run, "max_grad_norm", max_norm);
+      for (int step = 0; step < 4; ++step) {  // large, infinite, large, small
+        run.set_grads([&](size_t k, int64_t i) {
+          const bool large = k == 1 && i < 2 && step < 3;
+          return !large ? grad_value(k, step, i) : step == 1 ? double(INFINITY) : 1.5e308;
+        });
+        run.step_both();
+        REQUIRE(stats_difference(run) == "");
+        REQUIRE(run.difference_from_host() == "");
+      }
+      const bool skips = max_norm > 0 && type != double(INFINITY);
+      CHECK(stats_of(run.opt).skipped == (skips ? 3 : 1));
+    }
+}
+
 TEST_CASE("cuda orders: the host runs ahead without a wait, over skips, schedules and new values") {
   const Fresh fresh;
   for (const int32_t clock : {TALUS_CLOCK_APPLIED, TALUS_CLOCK_CALLED}) {
@@ -252,6 +299,7 @@ TEST_CASE("cuda orders: a step that is not finite is an error where that was ask
   CHECK(talus_step(run.opt, nullptr) == TALUS_E_NONFINITE);
   CHECK(talus_last_error_detail() == 1);
   CHECK(talus_step(run.host.get(), nullptr) == TALUS_E_NONFINITE);
+  CHECK(stats_difference(run) == "");  // of the step before
   set_step_grads(run, 2, 1, false);
   run.step_both();
   CHECK(stats_difference(run) == "");
