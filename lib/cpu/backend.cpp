@@ -324,6 +324,7 @@ int32_t measure(void* context, const Measure* what, void*) {
   PassCall call = call_of(x);
   call.measured = what->kind;
   call.entry = what->entry.is_plain() ? nullptr : &what->entry;
+  call.glance = what->glance && what->entry.factor <= 1;  // above 1 the product may overflow
   const FloatEnvironment ieee;
   for (int64_t i = 0; i < x.plan.launch_count; ++i)
     run_region(x, x.plan.launches[i], call, x.kernels->measure[is_f64(x.plan.launches[i])]);

@@ -16,6 +16,7 @@ struct PassCall {
   int slot_count;
   const GradientEntry* entry;  // of gradients; NULL: as they are
   Sum measured;                // by measure
+  bool glance;                 // by measure: whether all are finite, no sum
   double* partials;            // [sum][tile]
   int64_t partial_stride;
   const double* part_values;  // [tensor][kMaxPartValues], or NULL

@@ -83,14 +83,14 @@ bool Optimizer::checks_gradients() const {
          settings_[kCheckFinite] != 0;
 }
 
-// The norm of all gradients: somebody asks for it, or a rule does.
+// The norm of all gradients: somebody asks for it, a clip or a rule does.
 bool Optimizer::wants_norm() const {
-  return settings_[kStats] != 0 || total_wanted_ || checks_gradients();
+  return settings_[kStats] != 0 || total_wanted_ || settings_[kMaxGradNorm] > 0;
 }
 
 // Of what the norm of a step is, as far as anybody but a rule asks for it.
 double Optimizer::norm_type() const {
-  return settings_[kStats] != 0 || checks_gradients() ? settings_[kGradNormType] : 2;
+  return settings_[kStats] != 0 || settings_[kMaxGradNorm] > 0 ? settings_[kGradNormType] : 2;
 }
 
 // As far as the host knows: not the scale of a scaler on a device, nor a bound one there.
@@ -164,6 +164,8 @@ Status Optimizer::measure(void* stream) {
     } else if (settings_[kMaxGradNorm] > 0) {
       coef_ = clip_coefficient(settings_[kMaxGradNorm], stats_.grad_norm);
     }
+  } else if (checks_gradients()) {
+    TALUS_TRY(glance(stream, &report));
   }
   if (stats_.found && settings_[kErrorIfNonfinite] != 0 && !scaler_) {
     const int64_t param = stats_.nonfinite_param;
@@ -173,6 +175,18 @@ Status Optimizer::measure(void* stream) {
   }
   if (stats_.found || !total_wanted_ || has_squares) return {};
   return measure_norm({TALUS_ALL, 2}, entry(), stream, &report);
+}
+
+// A check alone, with no norm of it.
+Status Optimizer::glance(void* stream, Report* report) {
+  Measure what{Sum::largest, entry()};
+  what.glance = true;
+  TALUS_TRY(from_backend(backend_->measure(context_, &what, stream), "check gradients"));
+  TALUS_TRY(from_backend(backend_->read_report(context_, what.kind, report, stream), "report"));
+  if (std::isfinite(report->total)) return {};
+  stats_.found = true;
+  stats_.nonfinite_param = report->first_nonfinite;
+  return {};
 }
 
 // Of a norm that is not finite. A sum of f64 overflows where no gradient is infinite: that alone skips

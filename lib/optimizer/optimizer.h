@@ -222,6 +222,7 @@ class Optimizer {
   };
   Status convert_memory(const void* from, Dtype from_dtype, std::span<const Converted> targets,
                         int64_t count, void* stream);
+  Status glance(void* stream, Report* report);
   Status look_for_nonfinite(void* stream, Report* report);
   void drop_clip();
   void close_gradients();

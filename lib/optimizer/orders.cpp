@@ -17,7 +17,8 @@ bool Optimizer::is_ordered() const {
 
 StepShape Optimizer::shape() const {
   const bool cuts = settings_[kMaxGradValue] > 0;
-  return {is_ordered(), wants_norm(), total_wanted_, cuts, norm_type(), check_type()};
+  return {is_ordered(), wants_norm(), checks_gradients(), total_wanted_,
+          cuts,         norm_type(),  check_type()};
 }
 
 // Of what a device decides by. Sums of f64 overflow where no gradient is infinite: that skips no step, but
@@ -179,12 +180,12 @@ Status Optimizer::measure_ordered(double type, bool tells, void* stream) {
 // The launches of an ordered step. The norm that is told, and that of squares for the rules that read it,
 // come behind the decision where that one reads another.
 Status Optimizer::queue_decision(void* stream) {
-  if (wants_norm()) TALUS_TRY(measure_ordered(check_type(), false, stream));
+  if (wants_norm() || checks_gradients()) TALUS_TRY(measure_ordered(check_type(), false, stream));
   return from_backend(backend_->decide(context_, stream), "decide on a step");
 }
 
 Status Optimizer::queue_passes(void* stream, bool recorded) {
-  const bool told = norm_type() == check_type();
+  const bool told = norm_type() == check_type() || !wants_norm();
   if (!told) TALUS_TRY(measure_ordered(norm_type(), true, stream));
   if (total_wanted_ && norm_type() != 2) TALUS_TRY(measure_ordered(2, false, stream));
   return run_passes(stream, recorded, Order::decided);

@@ -26,7 +26,7 @@ struct Orders {
 
 // What a captured step consists of; another one needs another graph.
 struct StepShape {
-  bool ordered = false, norm = false, total = false, cuts = false;
+  bool ordered = false, norm = false, check = false, total = false, cuts = false;
   double norm_type = 2, check_type = 2;  // of what is measured
 
   bool operator==(const StepShape&) const = default;

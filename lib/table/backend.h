@@ -56,6 +56,8 @@ struct Measure {
       nullptr;           // by scalar class, 1: its tensors count; NULL: all that have one
   bool ordered = false;  // the entry is the order's
   bool tells = false;    // behind the decision, and the total is what it tells of the step
+  bool glance =
+      false;  // of the largest: only whether it is finite is asked, the total may be 0 then
 };
 
 struct Report {
