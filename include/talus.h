@@ -590,7 +590,8 @@ TALUS_API talus_status talus_scaler_create(int32_t device_type, int32_t device_i
                                            talus_scaler **out);
 TALUS_API void talus_scaler_destroy(talus_scaler *scaler);
 
-/* Sets a parameter; init_scale sets the scale too, "scale" it alone. TALUS_E_NAME; TALUS_E_RANGE: 0,
+/* Sets a parameter; init_scale sets the scale too, "scale" it alone; "growth_tracker" with it takes over
+ * another scaler's state (PyTorch's scale and _growth_tracker). TALUS_E_NAME; TALUS_E_RANGE: 0,
  * negative, not finite, or against min_scale and max_scale; TALUS_E_STATE: between a step and the
  * update, within which the scale may not change. */
 TALUS_API talus_status talus_scaler_set(talus_scaler *scaler, const char *name, double value);
@@ -617,7 +618,7 @@ TALUS_API talus_status talus_attach_scaler(talus_optimizer *opt, talus_scaler *s
 /* Somebody else's scale and flag (PyTorch's GradScaler: _scale and found_inf), in memory of the
  * optimizer's device, read by each step and borrowed until bound anew: *scale divides, *found not 0
  * skips; found NULL: steps check by themselves. scale NULL: none, as at first. TALUS_E_STATE: a scaler
- * is attached. A *scale that is not positive and finite fails the step (TALUS_E_RANGE); on a device the
+ * is attached. A *scale outside of 2^-126 .. 2^126 fails the step (TALUS_E_RANGE); on a device the
  * step is not taken, and the next call that learns of it fails. */
 TALUS_API talus_status talus_bind_scale(talus_optimizer *opt, const float *scale,
                                         const float *found);
@@ -631,8 +632,12 @@ TALUS_API talus_status talus_grad_norm(talus_optimizer *const *opts, int32_t cou
 
 /* The same, and the next step of each, and that alone, has its gradients (those of the group) times
  * min(1, max_norm / (norm + 1e-6)), or is skipped where the norm is not finite: PyTorch's
- * clip_grad_norm_, without writing gradients. norm may be NULL. TALUS_E_RANGE: max_norm is not above
- * 0. */
+ * clip_grad_norm_, without writing gradients. Another call before the same step measures what this one
+ * has left; the setting max_grad_norm measures what is bound, and its factor comes on top. The step that
+ * follows uses it up, also where that fails with TALUS_E_NONFINITE; so does talus_advance, which answers
+ * TALUS_E_NONFINITE where a graph without a check was to be skipped. norm may be NULL. TALUS_E_RANGE:
+ * max_norm is not above 0; TALUS_E_UNSUPPORTED: one group of several, beside a rule that reads the norm
+ * of all gradients (lamb). */
 TALUS_API talus_status talus_clip_grad_norm(talus_optimizer *const *opts, int32_t count,
                                             int32_t group, double max_norm, double norm_type,
                                             double *norm, void *stream);

@@ -436,6 +436,10 @@ class Optimizer {
   /* gradients: scale, check, clip */
 
   void attach(const Scaler& scaler) { check(talus_attach_scaler(handle(), scaler.handle())); }
+  // Somebody else's scale and flag, in memory of the optimizer's device; see talus_bind_scale.
+  void bind_scale(const float* scale, const float* found = nullptr) {
+    check(talus_bind_scale(handle(), scale, found));
+  }
   void detach_scaler() { check(talus_attach_scaler(handle(), nullptr)); }
   // Measures the gradients, scaled back and before clipping; group TALUS_ALL: all.
   double grad_norm(double type = 2, int32_t group = TALUS_ALL, void* stream = nullptr) {
@@ -455,6 +459,10 @@ class Optimizer {
   // Tells that a 16-bit parameter was written from outside: its master starts again from it.
   void reload_master(int64_t param, void* stream = nullptr) {
     check(talus_import_param(handle(), "master", param, nullptr, TALUS_F32, stream));
+  }
+  // Writes a parameter from its master.
+  void copy_out_master(int64_t param, void* stream = nullptr) {
+    check(talus_export_param(handle(), "master", param, nullptr, TALUS_F32, stream));
   }
   // Copies a master out, as many elements as the parameter has; or sets it, and the parameter with it.
   void export_master(int64_t index, std::span<float> to, void* stream = nullptr) {

@@ -8,6 +8,7 @@
 #include "lib/base/convert.h"
 #include "lib/checkpoint/crc32c.h"
 #include "lib/checkpoint/progress.h"
+#include "lib/checkpoint/settings.h"
 #include "lib/checkpoint/state_tensors.h"
 #include "lib/checkpoint/transfer.h"
 
@@ -296,6 +297,7 @@ Status load(Optimizer& into, Catalogue& file, const talus_io& io, void* stream) 
 
 Status load(Optimizer& into, const std::string& path, const talus_io& io, void* stream) {
   TALUS_TRY(into.check_idle(stream));
+  TALUS_TRY(check_round(into));
   Catalogue file;
   TALUS_TRY(Catalogue::open(path, &file));
   return load(into, file, io, stream);
@@ -303,6 +305,7 @@ Status load(Optimizer& into, const std::string& path, const talus_io& io, void* 
 
 Status load_from(Optimizer& into, Source& source, const talus_io& io, void* stream) {
   TALUS_TRY(into.check_idle(stream));
+  TALUS_TRY(check_round(into));
   Catalogue file;
   TALUS_TRY(Catalogue::open(source, &file));
   return load(into, file, io, stream);

@@ -88,6 +88,13 @@ Status record_settings(const Optimizer& from, Manifest* out) {
   return {};
 }
 
+Status check_round(const Optimizer& into) {
+  if (!into.scaler() || !into.scaler()->round_is_open()) return {};
+  return failure(TALUS_E_STATE,
+                 "talus_load: a step waits for its scaler's update, expected talus_scaler_update "
+                 "before");
+}
+
 void compare_settings(const Optimizer& live, const Manifest& file, Differences* differences,
                       Restored* out) {
   compare_values(live, file.settings, differences, out);

@@ -47,9 +47,10 @@ Status Optimizer::capture(void* stream) {
     TALUS_TRY(queue_decision(stream));
     TALUS_TRY(queue_passes(stream, true));
   } else {
-    TALUS_TRY(measure(stream));
+    TALUS_TRY(queue_norms(stream));
     TALUS_TRY(run_passes(stream, true, Order::none));
   }
+  if (scaler_) scaler_->forget_graph();  // its update is recorded behind the steps
   captured_ = {plans_, shape()};
   return {};
 }
@@ -100,6 +101,7 @@ Status Optimizer::advance(void* stream) {
   TALUS_TRY(check_replay());
   TALUS_TRY(check_masters(stream));
   if (is_ordered()) return advance_ordered(stream);
+  if (skip_next_) return refuse_replay();
   TALUS_TRY(settle());
   const FloatEnvironment ieee;
   TALUS_TRY(evaluate_schedules(clocks_));
@@ -108,7 +110,20 @@ Status Optimizer::advance(void* stream) {
   TALUS_TRY(send_scalars(stream));
   TALUS_TRY(begin_new(stream, Order::none));
   count_step();
+  close_gradients();
   return {};
+}
+
+// A clip by call has found what skips a step, and this graph has none that decides.
+Status Optimizer::refuse_replay() {
+  const int64_t param = skip_param_;
+  drop_clip();
+  return Status(
+      TALUS_E_NONFINITE,
+      "talus_advance: the gradients that talus_clip_grad_norm has measured are not finite, "
+      "and the graph skips no step, expected no replay, or check_finite or max_grad_norm "
+      "before the capture",
+      param);
 }
 
 }  // namespace talus

@@ -56,8 +56,8 @@ Status Optimizer::attach_scaler(std::shared_ptr<Scaler> scaler) {
           "first");
   }
   if (scaler_ == scaler) return {};  // the round goes on
+  if (scaler != last_scaler_.lock()) scaler_round_ = 0;
   scaler_.swap(scaler);
-  scaler_round_ = 0;
   return {};
 }
 
@@ -119,8 +119,8 @@ GradientEntry Optimizer::entry() const {
 
 // Of the optimizers of a scaler each steps once between two updates.
 Status Optimizer::check_round() const {
-  if (on_cpu_ && foreign_scale_ && !(*foreign_scale_ > 0 && std::isfinite(*foreign_scale_)))
-    return failure(TALUS_E_RANGE, "talus_step: the bound scale is %g, expected a positive number",
+  if (on_cpu_ && foreign_scale_ && !(*foreign_scale_ >= 0x1p-126f && *foreign_scale_ <= 0x1p126f))
+    return failure(TALUS_E_RANGE, "talus_step: the bound scale is %g, expected 2^-126 to 2^126",
                    double(*foreign_scale_));
   if (!scaler_ || scaler_round_ != scaler_->round()) return {};
   return failure(TALUS_E_STATE,
@@ -150,7 +150,7 @@ Status Optimizer::measure(void* stream) {
   const StepStats before = stats_;
   coef_ = 1;
   stats_.found = skip_next_ || (on_cpu_ && foreign_found_ && *foreign_found_ != 0);
-  stats_.nonfinite_param = -1;
+  stats_.nonfinite_param = skip_next_ ? skip_param_ : -1;
   const double type = norm_type();
   bool has_squares = false;
   Report report{0, -1, 0};
@@ -189,6 +189,15 @@ Status Optimizer::glance(void* stream, Report* report) {
   return {};
 }
 
+// The launches of a graph that decides nothing.
+Status Optimizer::queue_norms(void* stream) {
+  Report later{0, -1, 0};
+  const double type = norm_type();
+  if (wants_norm()) TALUS_TRY(measure_norm({TALUS_ALL, type}, entry(), stream, &later));
+  if (!total_wanted_ || type == 2) return {};
+  return measure_norm({TALUS_ALL, 2}, entry(), stream, &later);
+}
+
 // Of a norm that is not finite. A sum of f64 overflows where no gradient is infinite: that alone skips
 // no step, but where the norm is to clip.
 Status Optimizer::look_for_nonfinite(void* stream, Report* report) {
@@ -198,6 +207,29 @@ Status Optimizer::look_for_nonfinite(void* stream, Report* report) {
   stats_.found = true;
   stats_.nonfinite_param = report->first_nonfinite;
   return {};
+}
+
+// Tensors that count in a norm, in order: as many as there are totals.
+template <class Use>
+void Optimizer::each_counted(int32_t group, Use use) const {
+  for (int64_t p = 0; p < model_.params.size(); ++p) {
+    const int32_t in_class = model_.table.scalar_class[size_t(p)];
+    if (in_class == kIdle || model_.table.count[size_t(p)] == 0) continue;
+    const int32_t of = model_.classes.classes()[size_t(in_class)].group;
+    if (group == TALUS_ALL || of == group) use(p, size_t(of));
+  }
+}
+
+// What clips by call have left of totals so far, for another one before the same step.
+void Optimizer::scale_totals(const NormScope& scope, double* total,
+                             int64_t* first_nonfinite) const {
+  const FloatEnvironment ieee;
+  each_counted(scope.group, [&](int64_t param, size_t group) {
+    const double coef = group < group_coef_.size() ? group_coef_[group] : 1;
+    *total = scope.type == 2 ? scaled_total(*total, coef) : *total * coef;
+    if (*first_nonfinite < 0 && !std::isfinite(*total)) *first_nonfinite = param;
+    ++total;
+  });
 }
 
 Status Optimizer::tensor_totals(const NormScope& scope, void* stream, std::vector<double>* out) {
@@ -216,6 +248,8 @@ Status Optimizer::tensor_totals(const NormScope& scope, void* stream, std::vecto
   GradientEntry enters = entry();
   double scale = 1;
   TALUS_TRY(read_loss_scale(&scale));
+  if (!(scale >= 0x1p-126 && std::isfinite(scale)))
+    return failure(TALUS_E_RANGE, "the bound scale is %g, expected 2^-126 to 2^126", scale);
   enters.factor = 1 / scale;
   Report report{};
   TALUS_TRY(measure_norm(scope, enters, stream, &report));
@@ -228,7 +262,19 @@ Status Optimizer::tensor_totals(const NormScope& scope, void* stream, std::vecto
   return {};
 }
 
-void Optimizer::clip_next(int32_t group, double coef, bool found) {
+// A clip of one group changes the norm of all, which its rules would read.
+Status Optimizer::check_clip(int32_t group) {
+  TALUS_TRY(check_conflicts());
+  if (group == TALUS_ALL || !total_wanted_ || model_.groups.size() == 1) return {};
+  return failure(
+      TALUS_E_UNSUPPORTED,
+      "talus_clip_grad_norm: group is %d, and a rule of this optimizer reads the norm of all "
+      "gradients, expected TALUS_ALL",
+      group);
+}
+
+void Optimizer::clip_next(int32_t group, double coef, bool found, int64_t param) {
+  if (found && !skip_next_) skip_param_ = param;
   skip_next_ = skip_next_ || found;
   for (size_t g = 0; g < group_coef_.size(); ++g)
     if (group == TALUS_ALL || size_t(group) == g) group_coef_[g] *= coef;
@@ -236,13 +282,20 @@ void Optimizer::clip_next(int32_t group, double coef, bool found) {
 
 void Optimizer::reserve_clip() { group_coef_.resize(model_.groups.size(), 1); }
 
+namespace {
+
+double joined_norm(double type, std::vector<double>* totals) {
+  const FloatEnvironment ieee;
+  return norm_of(type, fold_pairs(sum_of(type), totals->data(), int64_t(totals->size())));
+}
+
+}  // namespace
+
 Status grad_norm(std::span<Optimizer* const> of, const NormScope& scope, void* stream,
                  double* norm) {
   std::vector<double> totals;
   for (Optimizer* const each : of) TALUS_TRY(each->tensor_totals(scope, stream, &totals));
-  const FloatEnvironment ieee;
-  *norm =
-      norm_of(scope.type, fold_pairs(sum_of(scope.type), totals.data(), int64_t(totals.size())));
+  *norm = joined_norm(scope.type, &totals);
   return {};
 }
 
@@ -251,12 +304,22 @@ Status clip_grad_norm(std::span<Optimizer* const> of, const NormScope& scope, do
   if (!(max_norm > 0))
     return failure(TALUS_E_RANGE, "max_norm is %g, expected more than 0 (infinity: measure only)",
                    max_norm);
-  for (Optimizer* const each : of) each->reserve_clip();
-  TALUS_TRY(grad_norm(of, scope, stream, norm));
+  for (Optimizer* const each : of) {
+    TALUS_TRY(each->check_clip(scope.group));
+    each->reserve_clip();
+  }
+  std::vector<double> totals;
+  std::vector<int64_t> nonfinite(of.size(), -1);
+  for (size_t i = 0; i < of.size(); ++i) {
+    const size_t first = totals.size();
+    TALUS_TRY(of[i]->tensor_totals(scope, stream, &totals));
+    of[i]->scale_totals(scope, totals.data() + first, &nonfinite[i]);
+  }
+  *norm = joined_norm(scope.type, &totals);
   const FloatEnvironment ieee;
   const bool found = !std::isfinite(*norm);
   const double coef = found ? 1 : clip_coefficient(max_norm, *norm);
-  for (Optimizer* const each : of) each->clip_next(scope.group, coef, found);
+  for (size_t i = 0; i < of.size(); ++i) of[i]->clip_next(scope.group, coef, found, nonfinite[i]);
   return {};
 }
 
@@ -266,6 +329,7 @@ Status clip_grad_norm(std::span<Optimizer* const> of, const NormScope& scope, do
 void Optimizer::drop_clip() {
   std::fill(group_coef_.begin(), group_coef_.end(), 1);
   skip_next_ = false;
+  skip_param_ = -1;
 }
 
 // What is over with a step, taken or not.
@@ -273,6 +337,7 @@ void Optimizer::close_gradients() {
   if (scaler_) {
     scaler_->note(stats_.found);
     scaler_round_ = scaler_->round();
+    last_scaler_ = scaler_;
   }
   drop_clip();
   stats_.clip_factor = coef_;

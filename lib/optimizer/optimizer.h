@@ -149,7 +149,9 @@ class Optimizer {
   Status tensor_totals(const NormScope& scope, void* stream, std::vector<double>* out);
   // For the next step alone: its groups' gradients times coef; found: it is skipped.
   void reserve_clip();
-  void clip_next(int32_t group, double coef, bool found);
+  Status check_clip(int32_t group);
+  void scale_totals(const NormScope& scope, double* total, int64_t* first_nonfinite) const;
+  void clip_next(int32_t group, double coef, bool found, int64_t param);
   // Counts of steps are known then: waits where a device decides on steps that are under way.
   Status settle();
 
@@ -222,6 +224,10 @@ class Optimizer {
   };
   Status convert_memory(const void* from, Dtype from_dtype, std::span<const Converted> targets,
                         int64_t count, void* stream);
+  Status queue_norms(void* stream);
+  Status refuse_replay();
+  template <class Use>
+  void each_counted(int32_t group, Use use) const;
   Status glance(void* stream, Report* report);
   Status look_for_nonfinite(void* stream, Report* report);
   void drop_clip();
@@ -340,11 +346,13 @@ class Optimizer {
   Clocks clocks_;
   StepStats stats_;
   std::shared_ptr<Scaler> scaler_;
-  int64_t scaler_round_ = 0;  // of the last step
+  int64_t scaler_round_ = 0;  // of the last step with this one:
+  std::weak_ptr<Scaler> last_scaler_;
   const float *foreign_scale_ = nullptr, *foreign_found_ = nullptr;
   double coef_ = 1;                 // of the norm clip, for the step being taken
   std::vector<double> group_coef_;  // by group, for the next step; empty: 1
   bool skip_next_ = false;
+  int64_t skip_param_ = -1;  // the first parameter that was not finite then
   Orders orders_;
   std::vector<Row> ordered_rows_;        // [candidate][class]
   std::vector<uint8_t> in_scope_;        // by class, of a norm

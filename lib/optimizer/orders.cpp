@@ -57,8 +57,8 @@ Status Optimizer::check_fault() {
   switch (last.fault) {
     case kBadScale:
       return failure(TALUS_E_RANGE,
-                     "a step before this call was not taken: the bound scale was not a positive "
-                     "number (talus_bind_scale)");
+                     "a step before this call was not taken: the bound scale was not "
+                     "2^-126 to 2^126 (talus_bind_scale)");
     case kNoOrder:
       return failure(TALUS_E_STATE,
                      "a graph of the step was replayed without talus_advance before it, and was "
@@ -168,6 +168,7 @@ Status Optimizer::send_order(void* stream) {
   order.exact = orders_.under_way == 0;
   order.checks = checks_gradients();
   order.skip = skip_next_;
+  order.skip_param = skip_param_;
   return from_backend(backend_->send_order(context_, &order, ordered_rows_.data(), stream),
                       "take an order");
 }

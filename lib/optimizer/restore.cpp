@@ -73,8 +73,7 @@ void Optimizer::restore(Restored& from) noexcept {
   std::copy(from.settings.begin(), from.settings.end(), settings_);
   if (from.scaler && scaler_) (void)scaler_->restore(from.scaler->params, from.scaler->state);
   scaler_round_ = 0;
-  skip_next_ = false;
-  std::fill(group_coef_.begin(), group_coef_.end(), 1);
+  drop_clip();
   clocks_ = from.clocks;
   if (!from.keeps_schedules) {
     std::swap(schedules_, from.schedules);

@@ -63,9 +63,9 @@ int find_param(std::string_view name) {
 }
 
 Status unknown(std::string_view name) {
-  return failure(TALUS_E_NAME, "scaler has no parameter %s, expected one of: scale, %s",
-                 quoted(name).c_str(),
-                 join_names(kParams, [](const Hyper& h) { return h.name; }).c_str());
+  return failure(
+      TALUS_E_NAME, "scaler has no parameter %s, expected one of: scale, growth_tracker, %s",
+      quoted(name).c_str(), join_names(kParams, [](const Hyper& h) { return h.name; }).c_str());
 }
 
 }  // namespace
@@ -146,15 +146,14 @@ Status Scaler::read_scale(double* out) {
 }
 
 Status Scaler::set(std::string_view name, double value) {
+  if (name == "growth_tracker") return set_growth(value);
   const bool is_scale = name == "scale";
   const int i = is_scale ? int(kInitScale) : find_param(name);
   if (i < 0) return unknown(name);
-  if (!accepts(kParams[i], value)) return refuse_value(kParams[i], value, "scaler");
-  if (round_is_open())
-    return failure(TALUS_E_STATE,
-                   "scaler: %s cannot change between a step and talus_scaler_update, which closes "
-                   "the round",
-                   is_scale ? "scale" : kParams[i].name);
+  Hyper param = kParams[i];
+  if (is_scale) param.name = "scale";
+  if (!accepts(param, value)) return refuse_value(param, value, "scaler");
+  TALUS_TRY(check_closed(param.name));
   double changed[kScalerParamCount];
   std::copy(std::begin(params_), std::end(params_), changed);
   changed[i] = value;
@@ -172,6 +171,29 @@ Status Scaler::set(std::string_view name, double value) {
   std::copy(std::begin(changed), std::end(changed), params_);
   state_ = state;
   return {};
+}
+
+// Where another scaler's run goes on.
+Status Scaler::set_growth(double value) {
+  static constexpr Hyper kTracker = {
+      "growth_tracker", TALUS_INTEGER, 0, {0, kMostCount, 0}, 0, "clean rounds since it moved"};
+  if (!accepts(kTracker, value)) return refuse_value(kTracker, value, "scaler");
+  TALUS_TRY(check_closed(kTracker.name));
+  TALUS_TRY(fetch());
+  ScalerState state = state_;
+  state.growth = int64_t(value);
+  TALUS_TRY(send(params_, state));
+  state_ = state;
+  return {};
+}
+
+Status Scaler::check_closed(const char* name) const {
+  if (!round_is_open()) return {};
+  return failure(
+      TALUS_E_STATE,
+      "scaler: %s cannot change between a step and talus_scaler_update, which closes the "
+      "round",
+      name);
 }
 
 Status Scaler::get(std::string_view name, double* value) {

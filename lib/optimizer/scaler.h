@@ -25,7 +25,7 @@ class Scaler {
   static Status create(const Backend& backend, int32_t device, std::shared_ptr<Scaler>* out);
   bool is_on(const Backend& backend, int32_t device) const;
 
-  // "scale" too: the present one. TALUS_E_NAME, _RANGE; TALUS_E_STATE within a round.
+  // "scale" too: the present one; and "growth_tracker". TALUS_E_NAME, _RANGE; TALUS_E_STATE within a round.
   Status set(std::string_view name, double value);
   Status get(std::string_view name, double* value);  // and the members of the state
   Status read_scale(double* out);
@@ -42,11 +42,14 @@ class Scaler {
   void note(bool found);  // by an optimizer that has stepped or skipped; a device finds by itself
   // By one whose step is replayed, also behind note: where the graph has the update, the round is over.
   void close_replayed();
+  void forget_graph() { replays_ = false; }  // another is being captured
   // TALUS_E_STATE: nobody has. On a capturing stream it is recorded, and then each replay is a round.
   Status update(void* stream);
   ScalerMemory* memory() const { return memory_; }  // NULL: on the CPU
 
  private:
+  Status set_growth(double value);
+  Status check_closed(const char* name) const;
   Status from_backend(int32_t status, const char* what) const;
   Status send(const double* params, const ScalerState& state);
   Status record(void* stream, bool* recorded);

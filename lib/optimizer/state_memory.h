@@ -39,6 +39,11 @@ class StateMemory {
 
   // The caller's memory, checked.
   void bind(int64_t param, const StateSlot& slot, void* data);
+  // A master that the library holds was given for a first step: that is over. The caller's stays.
+  void forget_given(int64_t param) {
+    if ((rows_[size_t(param)].bound >> kHidden & 1) == 0)
+      model_.table.hidden_given[size_t(param)] = 0;
+  }
   bool is_bound(int64_t param, const StateSlot& slot) const {
     return rows_[size_t(param)].bound >> slot.column & 1;
   }

@@ -83,7 +83,8 @@ Status Optimizer::set_steps(int64_t param, int64_t steps) {
   model_.classes.reserve(size_t(model_.params.size()), 1);
   model_.classes.set_steps(model_.table, param, steps);
   if (steps > 0) model_.groups[size_t(model_.params[param].group)].start();
-  columns_changed_ |= 1u << kClassColumn;
+  if (steps == 0) memory_->forget_given(param);  // a master of before: afresh is from the parameter
+  columns_changed_ |= 1u << kClassColumn | 1u << kFlagColumn;
   return {};
 }
 

@@ -67,7 +67,7 @@ TALUS_FN void decide_step(const StepOrder& order, double scale, bool flagged, do
   c->call = order.call;
   c->live = c->found = 0;
   const bool has_row = c->candidate >= 0 && c->candidate < order.candidates;
-  const bool has_scale = scale > 0 && is_finite(scale);
+  const bool has_scale = scale >= 0x1p-126 && scale <= 0x1p126;
   const int32_t fault = again ? kNoOrder : !has_row ? kNoRow : !has_scale ? kBadScale : kNoFault;
   if (fault != kNoFault) {
     c->fault = fault;
@@ -79,7 +79,7 @@ TALUS_FN void decide_step(const StepOrder& order, double scale, bool flagged, do
   c->entry.factor = entry_factor(order, scale);
   c->entry.limit = order.limit;
   c->total = total;
-  c->first_nonfinite = overflown ? first_nonfinite : -1;
+  c->first_nonfinite = order.skip ? order.skip_param : overflown ? first_nonfinite : -1;
   c->coef = 1;
   if (!overflown && order.max_norm > 0)
     c->coef = clip_coefficient(order.max_norm, norm_of(order.norm_type, total));

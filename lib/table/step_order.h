@@ -59,6 +59,7 @@ struct StepOrder {
   int32_t checks = 0;              // 1: a total that is not finite skips the step
   int32_t skip = 0;                // 1: skipped in any case
   int32_t unused = 0;
+  int64_t skip_param = -1;  // the first tensor that was not finite then
 };
 
 // Why a step that was not skipped was not taken either.

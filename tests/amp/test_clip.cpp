@@ -204,6 +204,7 @@ TEST_CASE("f64 gradients whose squares overflow skip a step where the norm clips
     p.add(kF64, 3);
     p.tensors[0].grad.set(1, 1e200);
     p.optimizer.setting(why, 1);
+    p.optimizer.setting("stats", 1);
     p.optimizer.step();
     const talus_stats stats = stats_of(p.optimizer);
     const bool clips = why == std::string("max_grad_norm");
@@ -301,6 +302,38 @@ TEST_CASE("groups clipped one by one have a factor each, also a group added sinc
   CHECK(p.difference({}, talus::reference::coefficient(.5, first), 0, 1) == "");
   CHECK(p.difference({}, talus::reference::coefficient(.25, second), 1, 2) == "");
   CHECK(p.difference({}, 1, 2, 3) == "");
+}
+
+TEST_CASE("a clip by call behind another measures what that one has left") {
+  for (double type : {1., 2., kInf}) {
+    Plain p;
+    p.optimizer.add_group();
+    p.add(kF32, 300, 0);
+    p.add(kF32, 500, 1);
+    INFO("type " << type);
+    double norm = 0, left = 0, again = 0;
+    REQUIRE(clip({&p.optimizer}, .5, type, TALUS_ALL, &norm) == TALUS_OK);
+    REQUIRE(clip({&p.optimizer}, kInf, type, TALUS_ALL, &left) == TALUS_OK);
+    CHECK(std::abs(left - .5) < 1e-5);
+    CHECK(grad_norm_of({p.optimizer.get()}, type) == norm);  // of what is bound
+    REQUIRE(clip({&p.optimizer}, .25, type, 1, &left) == TALUS_OK);
+    REQUIRE(clip({&p.optimizer}, kInf, type, 1, &again) == TALUS_OK);
+    CHECK(left < .5);
+    CHECK(std::abs(again - std::min(left, .25)) < 1e-5);
+  }
+}
+
+TEST_CASE(
+    "one group of several is not clipped beside a rule that reads the norm of all gradients") {
+  TestTensor x(kF32, 30), y(kF32, 40);
+  x.fill(1).fill_grad(1, 1), y.fill(2).fill_grad(2, 1);
+  Optimizer opt("sgd");
+  opt.add(x);
+  opt.add(y, opt.add_group("lamb"));
+  for (int32_t group : {0, 1})
+    refused(opt.get(), TALUS_E_UNSUPPORTED, {"talus_clip_grad_norm", "group", "TALUS_ALL"},
+            [&] { return clip({&opt}, .5, 2, group); });
+  CHECK(clip({&opt}, .5) == TALUS_OK);
 }
 
 TEST_CASE("several optimizers are clipped by the norm of all of them") {

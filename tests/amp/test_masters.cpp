@@ -357,6 +357,19 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("steps set to 0 start from the parameter, not from a master that was given long ago") {
+  TestTensor x({TALUS_BF16, TALUS_F32, TALUS_MASTER_AUTO}, 67);
+  x.fill(1).fill_grad(1, 1);
+  Optimizer opt("sgd", {{"lr", 0}});
+  opt.add(x);
+  REQUIRE(import(opt, x, fine_values(67).data()) == TALUS_OK);
+  opt.step();
+  must(talus_set_steps(opt.get(), x.index, 0));
+  for (int64_t i = 0; i < 67; ++i) x.param.set(i, 4);
+  opt.step();
+  CHECK(masters_of(opt, x) == std::vector<float>(67, 4));
+}
+
 // ---- bytes for each element
 
 TEST_CASE("bytes of AdamW: what is stored, read and written for each element") {

@@ -188,11 +188,26 @@ TEST_CASE("scales that exclude each other are refused, and change nothing") {
   refuse_value(scaler, "max_scale", 1, TALUS_E_RANGE, "min_scale");
 }
 
+TEST_CASE("scale and growth tracker of another scaler are taken over") {
+  Scaler scaler({{"growth_interval", 5}, {"scale", 512}, {"growth_tracker", 3}});
+  Finder finder(scaler);
+  CHECK(scaler.get("growth_tracker") == 3);
+  play_round(scaler, finder, false);
+  CHECK(scaler.scale() == 512);
+  play_round(scaler, finder, false);
+  CHECK(scaler.scale() == 1024);
+  for (double value : {-1., .5, double(NAN), double(INFINITY), 0x1p54})
+    refuse_value(scaler, "growth_tracker", value, TALUS_E_RANGE, "growth_tracker");
+  refuse_value(scaler, "scale", 1e300, TALUS_E_RANGE, "scale is");
+  finder.step(false);
+  refuse_value(scaler, "growth_tracker", 1, TALUS_E_STATE, "growth_tracker");
+}
+
 TEST_CASE("unknown names are refused with the known ones, and what is read only is not set") {
   Scaler scaler;
   double value = 7;
   refuse_value(scaler, "no such", 1, TALUS_E_NAME, "growth_interval");
-  refuse_value(scaler, "growth_tracker", 1, TALUS_E_NAME, "growth_tracker");
+  refuse_value(scaler, "total_skips", 1, TALUS_E_NAME, "growth_tracker");
   refused_by(scaler, TALUS_E_NAME, {"no such", "growth_interval"},
              [&] { return talus_scaler_get(scaler.get(), "no such", &value); });
   CHECK(value == 7);
@@ -221,6 +236,9 @@ TEST_CASE("an optimizer steps once in a round, whether the first one was taken o
     const auto step = [&] { return talus_step(finder.optimizer.get(), nullptr); };
     refused(finder.optimizer.get(), TALUS_E_STATE, {"talus_scaler_update"}, step);
     scaler.attach_to(finder.optimizer);  // the same again is no way round it
+    refused(finder.optimizer.get(), TALUS_E_STATE, {"talus_scaler_update"}, step);
+    must(talus_attach_scaler(finder.optimizer.get(), nullptr));
+    scaler.attach_to(finder.optimizer);
     refused(finder.optimizer.get(), TALUS_E_STATE, {"talus_scaler_update"}, step);
     scaler.update();
     CHECK(step() == TALUS_OK);

@@ -59,6 +59,11 @@ struct Run {
   }
 };
 
+void finish_round(Run& run) {
+  must(talus_scaler_update(run.scaler.get(), nullptr));
+  run.model.rebind_grads();
+}
+
 double setting(talus_optimizer* opt, const char* name) {
   double value = NAN;
   must(talus_get_setting(opt, name, &value));
@@ -173,4 +178,19 @@ TEST_CASE("saved scaler: values that no scaler or optimizer can have are named")
   CHECK(load_bytes(live.opt(), edited(saved, R"(\"total_skips\":\"0\")", R"(\"total_skips\":0)")) ==
         TALUS_E_FORMAT);
   CHECK(load_bytes(live.opt(), saved, TALUS_LOAD_PARAMS) == TALUS_OK);
+}
+
+TEST_CASE("a load between a step and the scaler's update is refused, and the round goes on") {
+  Run from, into;
+  from.steps(0, 3);
+  const std::string saved = save_bytes(from.opt(), TALUS_SAVE_PARAMS);
+  into.overflow();
+  into.model.step(0);
+  const std::string before = into.model.bytes();
+  CHECK(load_bytes(into.opt(), saved, TALUS_LOAD_PARAMS) == TALUS_E_STATE);
+  CHECK_THAT(talus_last_error(), ContainsSubstring("talus_scaler_update"));
+  CHECK((into.model.bytes() == before));
+  finish_round(into);
+  CHECK(into.scaler["total_skips"] == 1);
+  CHECK(load_bytes(into.opt(), saved, TALUS_LOAD_PARAMS) == TALUS_OK);
 }

@@ -132,3 +132,59 @@ TEST_CASE("cuda replays: what is not prepared, has to wait or has changed is ref
   must(talus_set_setting(run.opt, "max_grad_value", 0));
   must(talus_advance(run.opt, stream));
 }
+
+TEST_CASE("cuda replays: a clip by call is for one replay; of what is not finite there is none") {
+  const Fresh fresh;
+  const Stream stream;
+  DeviceRun run(kAdamW, {{kF32, 21, 1, 0}});
+  talus_optimizer* const host = run.host.get();
+  const auto clip_both = [&](talus_status expected_host) {
+    double norm = 0;
+    must(talus_clip_grad_norm(&run.opt, 1, TALUS_ALL, 0.01, 2, &norm, nullptr));
+    must(talus_clip_grad_norm(&host, 1, TALUS_ALL, 0.01, 2, nullptr, nullptr));
+    CHECK(std::isfinite(norm) == (expected_host == TALUS_OK));
+  };
+  must(talus_prepare(run.opt, stream));
+  const Graph graph(stream, [&] { must(talus_step(run.opt, stream)); });
+  for (int step = 0; step < 4; ++step) {
+    set_step_grads(run, step, 1, false);
+    if (step % 2 == 0) clip_both(TALUS_OK);
+    must(talus_advance(run.opt, stream));
+    must_cuda(cudaGraphLaunch(graph.exec, stream));
+    run.host.step();
+    REQUIRE(run.difference_from_host() == "");
+  }
+  set_step_grads(run, 4, 1, true);
+  clip_both(TALUS_E_NONFINITE);
+  CHECK(talus_advance(run.opt, stream) == TALUS_E_NONFINITE);
+  CHECK(talus_last_error_detail() == 0);
+  run.host.step();  // skipped
+  REQUIRE(run.difference_from_host() == "");
+  set_step_grads(run, 5, 1, false);
+  must(talus_advance(run.opt, stream));
+  must_cuda(cudaGraphLaunch(graph.exec, stream));
+  run.host.step();
+  REQUIRE(run.difference_from_host() == "");
+}
+
+TEST_CASE("cuda replays: another capture without the update leaves the rounds to the host") {
+  const Fresh fresh;
+  const Stream stream;
+  DeviceRun run(kAdamW, {{kF32, 21, 1, 0}});
+  ScalerPair scaler;
+  scaler.attach(run);
+  must(talus_prepare(run.opt, stream));
+  const Graph first(stream, [&] {
+    must(talus_step(run.opt, stream));
+    must(talus_scaler_update(scaler.device, stream));
+  });
+  const Graph second(stream, [&] { must(talus_step(run.opt, stream)); });
+  for (int step = 0; step < 3; ++step) {
+    must(talus_advance(run.opt, stream));
+    must_cuda(cudaGraphLaunch(second.exec, stream));
+    run.host.step();
+    scaler.update(stream);
+  }
+  CHECK(scaler.difference() == "");
+  REQUIRE(run.difference_from_host() == "");
+}

@@ -99,6 +99,7 @@ TEST_CASE(
       CAPTURE(type, max_norm);
       DeviceRun run(kAdamW, {{kF32, 40, 0, 0}, {kF64, 30, 0, 0}});
       setting_both(run, "check_finite", 1);
+      setting_both(run, "stats", 1);
       setting_both(run, "grad_norm_type", type);
       setting_both(run, "max_grad_norm", max_norm);
       for (int step = 0; step < 4; ++step) {  // large, infinite, large, small
