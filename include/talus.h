@@ -674,7 +674,7 @@ typedef struct talus_stats {
   int32_t found_inf;      /* 1: the last step was skipped over a gradient that is not finite */
   int64_t steps, skipped; /* steps performed and skipped since creation */
   /* Of all bound gradients of the last step, scaled back and before clipping, of the type that
-   * grad_norm_type says; NaN if not measured. */
+   * grad_norm_type says; NaN if neither the setting stats nor a clip nor a rule asks for it. */
   double grad_norm;
   double clip_factor; /* of max_grad_norm in the last step; 1: nothing was clipped */
   double loss_scale;  /* that gradients are divided by */
