@@ -56,7 +56,7 @@ Status Optimizer::attach_scaler(std::shared_ptr<Scaler> scaler) {
           "first");
   }
   if (scaler_ == scaler) return {};  // the round goes on
-  if (scaler != last_scaler_.lock()) scaler_round_ = 0;
+  if (scaler && scaler != last_scaler_.lock()) scaler_round_ = 0;
   scaler_.swap(scaler);
   return {};
 }

@@ -310,6 +310,7 @@ TEST_CASE("a clip by call behind another measures what that one has left") {
     p.optimizer.add_group();
     p.add(kF32, 300, 0);
     p.add(kF32, 500, 1);
+    p.tensors[0].grad.set(7, 3), p.tensors[1].grad.set(9, -2);
     INFO("type " << type);
     double norm = 0, left = 0, again = 0;
     REQUIRE(clip({&p.optimizer}, .5, type, TALUS_ALL, &norm) == TALUS_OK);
