@@ -1,6 +1,6 @@
 /* A new folder for the files of a conformance script, removed with all that was made in it. */
-#ifndef TALUS_TESTS_FFI_SCRATCH_FOLDER_H
-#define TALUS_TESTS_FFI_SCRATCH_FOLDER_H
+#ifndef TALUS_TESTS_FFI_CONFORMANCE_SCRATCH_FOLDER_H
+#define TALUS_TESTS_FFI_CONFORMANCE_SCRATCH_FOLDER_H
 #include <unistd.h>
 
 #include "script.h"

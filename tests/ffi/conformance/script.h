@@ -1,7 +1,7 @@
 /* The lines of a conformance script, for conformance.c: read, split into words, and rewritten with
  * what was answered. No talus here. */
-#ifndef TALUS_TESTS_FFI_SCRIPT_H
-#define TALUS_TESTS_FFI_SCRIPT_H
+#ifndef TALUS_TESTS_FFI_CONFORMANCE_SCRIPT_H
+#define TALUS_TESTS_FFI_CONFORMANCE_SCRIPT_H
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>

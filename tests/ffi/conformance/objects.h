@@ -1,6 +1,6 @@
 /* What a conformance script has given names to, for conformance.c; and elements as bits. */
-#ifndef TALUS_TESTS_FFI_OBJECTS_H
-#define TALUS_TESTS_FFI_OBJECTS_H
+#ifndef TALUS_TESTS_FFI_CONFORMANCE_OBJECTS_H
+#define TALUS_TESTS_FFI_CONFORMANCE_OBJECTS_H
 #include <talus.h>
 
 #include "script.h"
