@@ -541,7 +541,7 @@ def failures():
     fails("ARGUMENT", "w", "param", "e", 0, "again", "e.w", "-", "-", "-", "-")
     fails("UNSUPPORTED", "f16", "param", "e", 0, "d", "e.d", "e.h", "-", "-", "-")
     fails("UNSUPPORTED", "state", "param", "e", 0, "d", "e.v", "-", "-", "bf16", "-")
-    fails("UNSUPPORTED", "rows", "rows", "e", 0, "e.v", 0)
+    fails("UNSUPPORTED", "rows", "rows", "e", 0, "one", 0)
     fails("UNSUPPORTED", "master", "export", "e", 0, "master")
     fails("NAME", "no_such", "export", "e", 0, "no_such")
     fails("UNSUPPORTED", "CPU", "advance", "e")
