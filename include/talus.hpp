@@ -42,10 +42,16 @@
 #define TALUS_THROW(error) ((void)(error), std::abort())
 #endif
 #endif
+// Of the inline namespace. It keeps these classes apart from the library's own in one static program,
+// and those with and without exceptions from each other.
+#if defined(__cpp_exceptions)
+#define TALUS_INLINE_NAMESPACE v0
+#else
+#define TALUS_INLINE_NAMESPACE v0_without_exceptions
+#endif
 
-// The inline namespace keeps these classes apart from the library's own in one static program.
 namespace talus {
-inline namespace v0 {
+inline namespace TALUS_INLINE_NAMESPACE {
 
 // A status that is not TALUS_OK; what() is the library's text: what, where, got, expected.
 class Error : public std::runtime_error {
@@ -735,12 +741,16 @@ class Optimizer {
     return loss;
   }
 
-  // Bytes for each element of a parameter of these dtypes, of which data, grad, name and shape may
-  // be left out, in a group as it is set.
-  talus_bytes bytes_per_param(talus_param param, int32_t group = 0) const {
-    if (param.struct_size == 0) param.struct_size = sizeof param;
+  // Bytes for each element of a parameter of this dtype, with these options, which need no name and
+  // no shape; the group as it is set.
+  talus_bytes bytes_per_param(int32_t dtype, const ParamOptions& options = {}) const {
+    talus_param param = sized<talus_param>();
+    param.dtype = dtype;
+    param.grad_dtype = options.grad_dtype;
+    param.state_dtype = options.state_dtype;
+    param.master = options.master;
     talus_bytes result = sized<talus_bytes>();
-    check(talus_bytes_per_param(handle(), group, &param, &result));
+    check(talus_bytes_per_param(handle(), options.group, &param, &result));
     return result;
   }
 
@@ -979,6 +989,7 @@ inline double clip_grad_norm(std::span<Optimizer* const> opts, double max_norm, 
   return norm;
 }
 
-}  // namespace v0
+}  // namespace TALUS_INLINE_NAMESPACE
 }  // namespace talus
+#undef TALUS_INLINE_NAMESPACE
 #endif

@@ -159,12 +159,11 @@ std::string export_param(Run& run, const Words& w) {
 }
 
 std::string bytes(Run& run, const Words& w) {
-  talus_param param = {};
-  param.dtype = dtype_of(w[2]);
-  param.grad_dtype = dtype_of(w[3]);
-  param.state_dtype = dtype_of(w[4]);
-  param.master = master_of(w[5]);
-  const talus_bytes found = run.opt(w[0]).bytes_per_param(param, to_index(w[1]));
+  const talus_bytes found =
+      run.opt(w[0]).bytes_per_param(dtype_of(w[2]), {.group = to_index(w[1]),
+                                                     .state_dtype = dtype_of(w[4]),
+                                                     .master = master_of(w[5]),
+                                                     .grad_dtype = dtype_of(w[3])});
   const double fields[] = {found.param, found.grad, found.master,
                            found.state, found.read, found.written};
   return bits_of(std::span<const double>(fields));

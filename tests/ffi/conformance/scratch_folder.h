@@ -8,13 +8,15 @@
 enum { kMostFiles = 16 };
 
 typedef struct ScratchFolder {
-  char path[64];
-  char files[kMostFiles][256]; /* whose names were asked for */
+  char path[256];
+  char files[kMostFiles][512]; /* whose names were asked for */
   int count;
 } ScratchFolder;
 
 static void make_folder(ScratchFolder *folder) {
-  strcpy(folder->path, "/tmp/talus-conformance-XXXXXX");
+  const char *parent = getenv("TMPDIR");
+  snprintf(folder->path, sizeof folder->path, "%s/talus-conformance-XXXXXX",
+           parent ? parent : "/tmp");
   if (mkdtemp(folder->path) == NULL) {
     perror(folder->path);
     exit(1);
@@ -23,7 +25,7 @@ static void make_folder(ScratchFolder *folder) {
 
 /* Returns the path of a file in the folder; it lives as long as that. */
 static const char *path_in(const Script *script, ScratchFolder *folder, const char *name) {
-  char path[256];
+  char path[512];
   int length = snprintf(path, sizeof path, "%s/%s", folder->path, name);
   if (length < 0 || length >= (int)sizeof path) stop_at(script, "too long a name");
   for (int i = 0; i < folder->count; ++i)
