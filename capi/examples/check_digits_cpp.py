@@ -21,11 +21,12 @@ def run(*args, program=None):
 
 
 def tensors(path):
-    """Name, dtype, shape and bytes of each tensor of a safetensors file."""
+    """Name, dtype, shape and bytes of each tensor of a checkpoint. Its digests are of notes too, which
+    each program has of its own."""
     with open(path, "rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
         data = file.read()
-    header.pop("__metadata__")
+    del header["__metadata__"], header["talus.digest"]
     return {name: (t["dtype"], t["shape"], data[slice(*t["data_offsets"])])
             for name, t in header.items()}
 
@@ -60,7 +61,7 @@ class Digits(unittest.TestCase):
         other = run("--epochs", "5", "--save", theirs, program=train_digits)
         self.assertEqual(lines.splitlines(), other.stdout.splitlines()[1:])
         self.assertEqual(tensors(ours), tensors(theirs))
-        self.assertEqual(len(tensors(ours)), 4 * 3)
+        self.assertEqual(len(tensors(ours)), 4 * 4)  # parameter, steps, two moments
 
     def test_a_stopped_run_resumes_to_the_bit(self):
         self.train("--epochs", "5", "--save", self.path("full.safetensors"))

@@ -35,7 +35,7 @@ int main() {
   require(opt.try_set("lr", 0.1) == TALUS_OK, "try_set");
   require(opt.try_set("lr", -0.1) == TALUS_E_RANGE, "a value out of range");
   opt.add(w, g, {.name = "w"});
-  opt.attach("lr", talus::Schedule::lambda([](int64_t t) { return 1 / (1 + 0.1 * double(t)); }));
+  opt.attach("lr", talus::Schedule::lambda([](int64_t t) { return 1 / (1 + 0.001 * double(t)); }));
   for (int step = 0; step < 300; ++step) {
     const double loss = opt.step([&] {
       double sum = 0;
