@@ -1,6 +1,6 @@
 """Runs digits, the example in C++, as a user would: accuracy, resumption, the bits of train_digits.
 
-    check_digits_cpp.py DIGITS TRAIN_DIGITS
+    check_digits_cpp.py DIGITS TRAIN_DIGITS [Short]
 """
 import json
 import os
@@ -31,7 +31,7 @@ def tensors(path):
             for name, t in header.items()}
 
 
-class Digits(unittest.TestCase):
+class Program(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -48,6 +48,8 @@ class Digits(unittest.TestCase):
         self.assertRegex(result.stderr, "^digits: ", args)
         self.assertIn(text, result.stderr, args)
 
+
+class Learning(Program):
     def test_it_learns_and_repeats(self):
         first = self.train()
         match = LAST_LINE.fullmatch(first.splitlines()[-1])
@@ -55,6 +57,8 @@ class Digits(unittest.TestCase):
         self.assertGreaterEqual(int(match[2]) / 599, LEAST_ACCURACY)
         self.assertEqual(first, self.train())
 
+
+class Short(Program):
     def test_it_is_train_digits_to_the_bit(self):
         ours, theirs = self.path("a.safetensors"), self.path("b.safetensors")
         lines = self.train("--epochs", "5", "--save", ours)
@@ -98,6 +102,5 @@ class Digits(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    train_digits = sys.argv.pop()
-    digits = sys.argv.pop()
+    digits, train_digits = sys.argv.pop(1), sys.argv.pop(1)
     unittest.main()

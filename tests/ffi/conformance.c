@@ -129,6 +129,7 @@ static void write_back(Script *script) {
   rewind(script->rewritten);
   while ((length = fread(block, 1, sizeof block, script->rewritten)) > 0)
     fwrite(block, 1, length, file);
+  fclose(script->rewritten);
   if (ferror(file) | fclose(file)) stop_at(script, "cannot be written");
 }
 
