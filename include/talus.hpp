@@ -8,8 +8,10 @@
 // Unless a comment says otherwise: what talus.h says of a function holds for the one that wraps it.
 // A failure throws talus::Error and has changed nothing. Tensor memory is borrowed as the pointers
 // in talus.h are: a vector must not grow until it is bound again or the optimizer is destroyed.
-// Groups and parameters are plain indices. handle() lends the raw optimizer for a host without
-// exceptions.
+// Groups and parameters are plain indices. handle() lends the raw optimizer.
+//
+// A host built without exceptions calls the try_ members, which return the status; everything else
+// that fails there ends in TALUS_THROW(error), which the host may define and which must not return.
 #ifndef TALUS_HPP
 #define TALUS_HPP
 #include <talus.h>
@@ -17,6 +19,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <initializer_list>
@@ -32,9 +35,23 @@
 #include <utility>
 #include <vector>
 
-// The inline namespace keeps these classes apart from the library's own in one static program.
+#if !defined(TALUS_THROW)
+#if defined(__cpp_exceptions)
+#define TALUS_THROW(error) throw error
+#else
+#define TALUS_THROW(error) ((void)(error), std::abort())
+#endif
+#endif
+// Of the inline namespace. It keeps these classes apart from the library's own in one static program,
+// and those with and without exceptions from each other.
+#if defined(__cpp_exceptions)
+#define TALUS_INLINE_NAMESPACE v0
+#else
+#define TALUS_INLINE_NAMESPACE v0_without_exceptions
+#endif
+
 namespace talus {
-inline namespace v0 {
+inline namespace TALUS_INLINE_NAMESPACE {
 
 // A status that is not TALUS_OK; what() is the library's text: what, where, got, expected.
 class Error : public std::runtime_error {
@@ -58,7 +75,47 @@ class Error : public std::runtime_error {
 
 // Throws Error unless status is TALUS_OK; for calls of talus.h that this file does not wrap.
 inline void check(talus_status status) {
-  if (status != TALUS_OK) throw Error(status);
+  if (status != TALUS_OK) TALUS_THROW(Error(status));
+}
+
+// Throws Error(code, text).
+[[noreturn]] inline void refuse(talus_status code, const std::string& text) {
+  TALUS_THROW(Error(code, text));
+  std::abort();  // a TALUS_THROW that came back
+}
+
+// Calls f, which a C frame waits for: nothing may unwind into that. Returns whether f came to its
+// end; if not, *thrown (if given) gets its exception.
+template <class F>
+bool contain(F&& f, std::exception_ptr* thrown = nullptr) noexcept {
+#if defined(__cpp_exceptions)
+  try {
+    f();
+  } catch (...) {
+    if (thrown != nullptr) *thrown = std::current_exception();
+    return false;
+  }
+#else
+  (void)thrown;
+  f();
+#endif
+  return true;
+}
+
+// Of the library that was loaded, coded as TALUS_VERSION is; and its line for bug reports.
+inline uint32_t version() noexcept { return talus_version(); }
+inline uint32_t abi_version() noexcept { return talus_abi_version(); }
+inline std::string build_info() { return talus_build_info(); }
+
+// The ABI that this file is written for: the number of the SONAME.
+inline constexpr uint32_t kAbi = 0;
+// Throws TALUS_E_VERSION unless the loaded library has it; for hosts that do not leave this to the
+// loader, which compares the names of files alone.
+inline void require_abi() {
+  const uint32_t found = talus_abi_version() >> 16;
+  if (found != kAbi)
+    refuse(TALUS_E_VERSION,
+           "libtalus: ABI is " + std::to_string(found) + ", expected " + std::to_string(kAbi));
 }
 
 // The bits of a 16-bit element, for hosts whose own half type is a plain uint16_t.
@@ -114,7 +171,7 @@ Struct sized() {
 // Returns the names of a list ("algorithms", "aliases", "slots/adamw", ...; see talus_name_count).
 inline std::vector<std::string> names(const std::string& list) {
   const int32_t count = talus_name_count(list.c_str());
-  if (count < 0) throw Error(TALUS_E_NAME, "no list named \"" + list + "\"");
+  if (count < 0) refuse(TALUS_E_NAME, "no list named \"" + list + "\"");
   std::vector<std::string> result;
   for (int32_t i = 0; i < count; ++i) result.emplace_back(talus_name_at(list.c_str(), i));
   return result;
@@ -123,7 +180,7 @@ inline std::vector<std::string> names(const std::string& list) {
 // Returns the line about one name of a list.
 inline std::string doc(const std::string& list, const std::string& name) {
   const char* text = talus_name_doc(list.c_str(), name.c_str());
-  if (text == nullptr) throw Error(TALUS_E_NAME, "no \"" + name + "\" in list \"" + list + "\"");
+  if (text == nullptr) refuse(TALUS_E_NAME, "no \"" + name + "\" in list \"" + list + "\"");
   return text;
 }
 
@@ -248,11 +305,9 @@ class Schedule {
   void set_function(Function f) {
     auto kept = std::make_unique<Function>(std::move(f));
     const talus_schedule_function call = [](void* user, int64_t t) noexcept {
-      try {
-        return (*static_cast<Function*>(user))(t);
-      } catch (...) {
-        return std::numeric_limits<double>::quiet_NaN();
-      }
+      double value = std::numeric_limits<double>::quiet_NaN();
+      contain([&] { value = (*static_cast<Function*>(user))(t); });
+      return value;
     };
     check(talus_schedule_set_function(handle(), call, kept.get(), [](void* user) noexcept {
       delete static_cast<Function*>(user);
@@ -325,14 +380,13 @@ struct Amp {
 // Level 0, 1 or 2; half: TALUS_F16 or TALUS_BF16, which needs no scaler.
 inline Amp amp(int level, int32_t half = TALUS_BF16) {
   if (half != TALUS_F16 && half != TALUS_BF16)
-    throw Error(TALUS_E_ARGUMENT,
-                "amp: half is " + std::to_string(half) + ", expected f16 or bf16");
+    refuse(TALUS_E_ARGUMENT, "amp: half is " + std::to_string(half) + ", expected f16 or bf16");
   switch (level) {
     case 0: return {TALUS_F32, TALUS_F32, TALUS_F32, TALUS_MASTER_NONE, false};
     case 1: return {half, TALUS_F32, TALUS_F32, TALUS_MASTER_NONE, half == TALUS_F16};
     case 2: return {half, half, half, TALUS_MASTER_F32, half == TALUS_F16};
     default:
-      throw Error(TALUS_E_ARGUMENT, "amp: level is " + std::to_string(level) + ", expected 0 .. 2");
+      refuse(TALUS_E_ARGUMENT, "amp: level is " + std::to_string(level) + ", expected 0 .. 2");
   }
 }
 
@@ -343,6 +397,7 @@ struct ParamOptions {
   int32_t group = 0;
   int32_t state_dtype = 0;
   int32_t master = TALUS_MASTER_AUTO;
+  int32_t grad_dtype = 0;  // of gradients bound later; 0: that of the span, without one the dtype
 };
 
 // Owns a talus_optimizer. Movable; one that was moved from may only be destroyed or assigned to.
@@ -371,6 +426,36 @@ class Optimizer {
   // Lends the optimizer for calls that this file does not wrap.
   talus_optimizer* handle() const noexcept { return handle_.get(); }
 
+  /* without exceptions: these return the status, and talus_last_error has the text */
+
+  // *out is an optimizer without a handle before, or one to be replaced.
+  static talus_status try_create(const char* algorithm, Optimizer* out,
+                                 int32_t device_type = TALUS_CPU, int32_t device_id = 0) noexcept {
+    talus_optimizer* created = nullptr;
+    const talus_status status = talus_create(algorithm, device_type, device_id, &created);
+    if (status == TALUS_OK) *out = Optimizer(created);
+    return status;
+  }
+  talus_status try_set(const char* name, double value, int32_t group = TALUS_ALL) noexcept {
+    return talus_set(handle(), group, name, value);
+  }
+  talus_status try_add(std::span<const talus_param> params, int32_t group = 0,
+                       int64_t* first = nullptr) noexcept {
+    return talus_add_params(handle(), group, int64_t(params.size()), params.data(), first);
+  }
+  talus_status try_bind_grads(std::span<void* const> grads, int64_t first = 0) noexcept {
+    return talus_bind_grads(handle(), first, int64_t(grads.size()), grads.data());
+  }
+  talus_status try_step(void* stream = nullptr) noexcept { return talus_step(handle(), stream); }
+  talus_status try_save(const char* path, uint64_t flags = 0, void* stream = nullptr) noexcept {
+    const talus_io io = io_of(flags, {});
+    return talus_save(handle(), path, &io, stream);
+  }
+  talus_status try_load(const char* path, uint64_t flags = 0, void* stream = nullptr) noexcept {
+    const talus_io io = io_of(flags, {});
+    return talus_load(handle(), path, &io, stream);
+  }
+
   /* groups, hyperparameters */
 
   // Adds a group and returns its index. algorithm "": the one of the constructor. Values are set in
@@ -386,7 +471,7 @@ class Optimizer {
   // Returns the algorithm's own name, never an alias.
   std::string group_algorithm(int32_t group = 0) const {
     const char* name = talus_group_algorithm(handle(), group);
-    if (name == nullptr) throw Error(TALUS_E_ARGUMENT, "no group " + std::to_string(group));
+    if (name == nullptr) refuse(TALUS_E_ARGUMENT, "no group " + std::to_string(group));
     return name;
   }
 
@@ -417,6 +502,14 @@ class Optimizer {
     talus_schedule* found = nullptr;
     check(talus_get_schedule(handle(), group, hyper, &found, nullptr));
     return found == nullptr ? std::nullopt : std::optional<Schedule>(std::in_place, found);
+  }
+  // Returns TALUS_CLOCK_..., nothing where no schedule is attached.
+  std::optional<int32_t> schedule_clock(const char* hyper, int32_t group = 0) const {
+    talus_schedule* found = nullptr;
+    int32_t clock = 0;
+    check(talus_get_schedule(handle(), group, hyper, &found, &clock));
+    talus_schedule_destroy(found);
+    return found == nullptr ? std::nullopt : std::optional(clock);
   }
   // Returns what the next step will use.
   double value_now(const char* name, int32_t group = 0) const {
@@ -519,7 +612,7 @@ class Optimizer {
   }
   int32_t param_group(int64_t index) const {
     const int32_t group = talus_param_group(handle(), index);
-    if (group < 0) throw Error(TALUS_E_ARGUMENT, "no parameter " + std::to_string(index));
+    if (group < 0) refuse(TALUS_E_ARGUMENT, "no parameter " + std::to_string(index));
     return group;
   }
   std::optional<int64_t> find(const char* name) const {
@@ -577,6 +670,12 @@ class Optimizer {
     bound.values = elements.data();
     check(talus_bind_rows(handle(), index, &bound));
   }
+  // What talus.h describes, for memory that no span can name; and takes rows back.
+  void bind_rows(int64_t index, talus_rows rows) {
+    if (rows.struct_size == 0) rows.struct_size = sizeof rows;
+    check(talus_bind_rows(handle(), index, &rows));
+  }
+  void unbind_rows(int64_t index) { check(talus_bind_rows(handle(), index, nullptr)); }
   void zero_grad(int32_t mode = TALUS_ZERO_FILL, void* stream = nullptr) {
     check(talus_zero_grad(handle(), mode, stream));
   }
@@ -599,8 +698,8 @@ class Optimizer {
       require_dtype("state", dtype<T>, found.dtype);
       return {static_cast<T*>(found.data), found.data == nullptr ? 0 : size_t(found.count)};
     }
-    throw Error(TALUS_E_NAME,
-                "parameter " + std::to_string(index) + ": no slot \"" + std::string(slot) + "\"");
+    refuse(TALUS_E_NAME,
+           "parameter " + std::to_string(index) + ": no slot \"" + std::string(slot) + "\"");
   }
   template <Tensor State>
   void bind_state(int64_t index, const char* slot, State&& data) {
@@ -632,19 +731,27 @@ class Optimizer {
     } call{closure, nullptr};
     const talus_closure evaluate = [](void* user, double* loss) noexcept -> int32_t {
       Call& state = *static_cast<Call*>(user);
-      try {
-        *loss = static_cast<double>(std::invoke(state.closure));
-        return 0;
-      } catch (...) {
-        state.thrown = std::current_exception();
-        return 1;
-      }
+      const auto call = [&] { *loss = static_cast<double>(std::invoke(state.closure)); };
+      return contain(call, &state.thrown) ? 0 : 1;
     };
     double loss = 0;
     const talus_status status = talus_step_closure(handle(), evaluate, &call, &loss, stream);
     if (call.thrown) std::rethrow_exception(call.thrown);
     check(status);
     return loss;
+  }
+
+  // Bytes for each element of a parameter of this dtype, with these options, which need no name and
+  // no shape; the group as it is set.
+  talus_bytes bytes_per_param(int32_t dtype, const ParamOptions& options = {}) const {
+    talus_param param = sized<talus_param>();
+    param.dtype = dtype;
+    param.grad_dtype = options.grad_dtype;
+    param.state_dtype = options.state_dtype;
+    param.master = options.master;
+    talus_bytes result = sized<talus_bytes>();
+    check(talus_bytes_per_param(handle(), options.group, &param, &result));
+    return result;
   }
 
   talus_stats stats(bool wait = false) {
@@ -658,44 +765,62 @@ class Optimizer {
   // Told how far a save or load is; false: cancel. Must not throw.
   using Progress = std::function<bool(uint64_t done_bytes, uint64_t total_bytes)>;
   // flags: TALUS_SAVE_... or TALUS_LOAD_...
-  void save(const std::string& path, uint64_t flags = 0, Progress progress = {},
+  void save(const std::string& path, uint64_t flags = 0, const Progress& progress = {},
             void* stream = nullptr) {
     const talus_io io = io_of(flags, progress);
     check(talus_save(handle(), path.c_str(), &io, stream));
   }
-  void load(const std::string& path, uint64_t flags = 0, Progress progress = {},
+  void load(const std::string& path, uint64_t flags = 0, const Progress& progress = {},
             void* stream = nullptr) {
     const talus_io io = io_of(flags, progress);
     check(talus_load(handle(), path.c_str(), &io, stream));
   }
+  // Takes all the bytes of a checkpoint, front to back.
+  using Write = std::function<void(const void* bytes, uint64_t count)>;
+  // Gives count bytes from offset on; called in any order, for some bytes more than once.
+  using Read = std::function<void(uint64_t offset, void* bytes, uint64_t count)>;
+  // What the function throws comes out of the call.
+  void save_to(const Write& write, uint64_t flags = 0, const Progress& progress = {},
+               void* stream = nullptr) {
+    Stream<Write> target{write, nullptr};
+    talus_writer writer = sized<talus_writer>();
+    writer.user = &target;
+    writer.write = [](void* user, const void* bytes, uint64_t count) noexcept -> int32_t {
+      return static_cast<Stream<Write>*>(user)->call(bytes, count);
+    };
+    const talus_io io = io_of(flags, progress);
+    target.check(talus_save_to(handle(), &writer, &io, stream));
+  }
+  // size: of the whole checkpoint.
+  void load_from(const Read& read, uint64_t size, uint64_t flags = 0, const Progress& progress = {},
+                 void* stream = nullptr) {
+    Stream<Read> source{read, nullptr};
+    talus_reader reader = sized<talus_reader>();
+    reader.user = &source;
+    reader.size = size;
+    reader.read_at = [](void* user, uint64_t offset, void* bytes,
+                        uint64_t count) noexcept -> int32_t {
+      return static_cast<Stream<Read>*>(user)->call(offset, bytes, count);
+    };
+    const talus_io io = io_of(flags, progress);
+    source.check(talus_load_from(handle(), &reader, &io, stream));
+  }
   // The bytes that save writes; and loads them.
   std::string save_bytes(uint64_t flags = 0, void* stream = nullptr) {
     std::string bytes;
-    talus_writer writer = sized<talus_writer>();
-    writer.user = &bytes;
-    writer.write = [](void* user, const void* piece, uint64_t count) noexcept -> int32_t {
-      try {
-        static_cast<std::string*>(user)->append(static_cast<const char*>(piece), size_t(count));
-        return 0;
-      } catch (...) {
-        return 1;  // no memory
-      }
-    };
-    const talus_io io = io_of(flags, {});
-    check(talus_save_to(handle(), &writer, &io, stream));
+    save_to(
+        [&bytes](const void* piece, uint64_t count) {
+          bytes.append(static_cast<const char*>(piece), size_t(count));
+        },
+        flags, {}, stream);
     return bytes;
   }
   void load_bytes(std::string_view bytes, uint64_t flags = 0, void* stream = nullptr) {
-    talus_reader reader = sized<talus_reader>();
-    reader.user = &bytes;
-    reader.size = bytes.size();
-    reader.read_at = [](void* user, uint64_t offset, void* to, uint64_t count) noexcept -> int32_t {
-      static_cast<std::string_view*>(user)->copy(static_cast<char*>(to), size_t(count),
-                                                 size_t(offset));
-      return 0;
-    };
-    const talus_io io = io_of(flags, {});
-    check(talus_load_from(handle(), &reader, &io, stream));
+    load_from(
+        [bytes](uint64_t offset, void* to, uint64_t count) {
+          bytes.copy(static_cast<char*>(to), size_t(count), size_t(offset));
+        },
+        bytes.size(), flags, {}, stream);
   }
 
   // Notes that a checkpoint keeps.
@@ -762,6 +887,22 @@ class Optimizer {
     return io;
   }
 
+  // A function of the caller behind a C callback: what it throws is kept until the call is over.
+  template <class Function>
+  struct Stream {
+    const Function& function;
+    std::exception_ptr thrown;
+
+    template <class... Arguments>
+    int32_t call(Arguments... arguments) noexcept {
+      return contain([&] { function(arguments...); }, &thrown) ? 0 : 1;
+    }
+    void check(talus_status status) const {
+      if (thrown) std::rethrow_exception(thrown);
+      talus::check(status);
+    }
+  };
+
   struct Destroy {
     void operator()(talus_optimizer* opt) const noexcept { talus_destroy(opt); }
   };
@@ -774,7 +915,9 @@ class Optimizer {
     param.dtype = dtype<T>;
     param.data = data.data();
     param.grad = writable(grad);
-    param.grad_dtype = dtype<G>;
+    param.grad_dtype = options.grad_dtype;
+    if (param.grad_dtype == 0 && !grad.empty()) param.grad_dtype = dtype<G>;
+    if (!grad.empty()) require_dtype("gradient", dtype<G>, param.grad_dtype);
     param.name = options.name;
     param.shape = options.shape.empty() ? &extent : options.shape.data();
     param.ndim = options.shape.empty() ? 1 : int32_t(options.shape.size());
@@ -805,13 +948,13 @@ class Optimizer {
 
   static void require_count(const char* what, size_t got, int64_t expected) {
     if (expected < 0 || int64_t(got) == expected) return;
-    throw Error(TALUS_E_ARGUMENT, std::string(what) + ": got " + std::to_string(got) +
-                                      " elements, expected " + std::to_string(expected));
+    refuse(TALUS_E_ARGUMENT, std::string(what) + ": got " + std::to_string(got) +
+                                 " elements, expected " + std::to_string(expected));
   }
   static void require_dtype(const char* what, int32_t got, int32_t expected) {
     if (got == expected) return;
-    throw Error(TALUS_E_ARGUMENT, std::string(what) + ": got dtype " + std::to_string(got) +
-                                      ", expected " + std::to_string(expected));
+    refuse(TALUS_E_ARGUMENT, std::string(what) + ": got dtype " + std::to_string(got) +
+                                 ", expected " + std::to_string(expected));
   }
 
   static void call_parallel_for(void* user, int64_t count, talus_task task,
@@ -823,6 +966,30 @@ class Optimizer {
   std::unique_ptr<talus_optimizer, Destroy> handle_;
 };
 
-}  // namespace v0
+inline std::vector<talus_optimizer*> handles_of(std::span<Optimizer* const> opts) {
+  std::vector<talus_optimizer*> handles;
+  for (const Optimizer* opt : opts) handles.push_back(opt->handle());
+  return handles;
+}
+
+// Measures the gradients of several optimizers as if they were one; see Optimizer::grad_norm.
+inline double grad_norm(std::span<Optimizer* const> opts, double type = 2, void* stream = nullptr) {
+  double norm = 0;
+  const std::vector<talus_optimizer*> handles = handles_of(opts);
+  check(talus_grad_norm(handles.data(), int32_t(handles.size()), TALUS_ALL, type, &norm, stream));
+  return norm;
+}
+// And has the next step of each clipped to max_norm, by the same factor.
+inline double clip_grad_norm(std::span<Optimizer* const> opts, double max_norm, double type = 2,
+                             void* stream = nullptr) {
+  double norm = 0;
+  const std::vector<talus_optimizer*> handles = handles_of(opts);
+  check(talus_clip_grad_norm(handles.data(), int32_t(handles.size()), TALUS_ALL, max_norm, type,
+                             &norm, stream));
+  return norm;
+}
+
+}  // namespace TALUS_INLINE_NAMESPACE
 }  // namespace talus
+#undef TALUS_INLINE_NAMESPACE
 #endif

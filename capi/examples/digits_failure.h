@@ -17,7 +17,7 @@
     if (status_ != TALUS_OK) refuse(status_); \
   } while (0)
 
-static void refuse(talus_status status) {
+static inline void refuse(talus_status status) {
   fprintf(stderr, TALUS_DIGITS_PROGRAM ": %s: %s\n", talus_status_name(status), talus_last_error());
   exit(1);
 }

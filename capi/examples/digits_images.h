@@ -33,7 +33,7 @@ static int parse_image(const char *line, Image *image) {
 }
 
 static Images load_images(const char *path) {
-  Images images = {allocate(kMaxImages, sizeof(Image)), 0};
+  Images images = {(Image *)allocate(kMaxImages, sizeof(Image)), 0}; /* C++ wants the cast */
   char line[512];
   FILE *file = fopen(path, "r");
   if (file == NULL) fail("cannot be opened", path);
