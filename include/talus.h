@@ -733,29 +733,32 @@ typedef struct talus_io {
 #define TALUS_M_SCALER 12
 
 /* Saves step counts, state, masters, groups with every hyperparameter, schedules with their state,
- * clocks and notes to `path` (UTF-8), as safetensors with keys "state.<parameter>.<slot>". A path
+ * clocks, notes, the settings about gradients ("grad_scale" to "error_if_nonfinite") and an
+ * attached scaler to `path` (UTF-8), as safetensors with keys "state.<parameter>.<slot>". A path
  * that ends in ".safetensors.index.json" is an index with shards beside it, of the setting
  * "shard_bytes". Shards belong to the index of that name and go with its next save: a copy of the
  * index is no copy of the checkpoint. What was at the path stays whole and in place until the new
- * checkpoint is whole and durable; a failure or a kill leaves the old one. Equal state gives equal bytes (the names of
- * shards aside). Waits for the stream. TALUS_E_IO: detail errno, the text names call and path;
- * where it says "renamed", the new file is in place and only its durability is unknown.
- * TALUS_E_CANCELLED; TALUS_E_ARGUMENT: a name that cannot be a key, or more in a header than a load
- * reads (100 MB); TALUS_E_UNSUPPORTED: more than 16 extents; TALUS_E_NOT_PREPARED: a capturing
- * stream. */
+ * checkpoint is whole and durable; a failure or a kill leaves the old one. Equal state gives equal
+ * bytes (the names of shards aside). Waits for the stream. TALUS_E_IO: detail errno, the text
+ * names call and path; where it says "renamed", the new file is in place and only its durability
+ * is unknown. TALUS_E_STATE: a step waits for its scaler's update; TALUS_E_CANCELLED;
+ * TALUS_E_ARGUMENT: a name that cannot be a key, or more in a header than a load reads (100 MB);
+ * TALUS_E_UNSUPPORTED: more than 16 extents; TALUS_E_NOT_PREPARED: a capturing stream. */
 TALUS_API talus_status talus_save(talus_optimizer *opt, const char *path, const talus_io *io,
                                   void *stream);
 
 /* Loads what talus_save wrote, on any backend, also right after the parameters were added. All is
  * checked before anything changes: format, digests, features, then every parameter, slot and group
- * against the optimizer. Hyperparameters, schedules, clocks and notes become those of the file, step
- * counts too; a schedule that the optimizer has and the file lacks, or of another kind there, is a
- * difference. Functions of schedules are missing then, see talus_schedule_set_function. Memory stays
+ * against the optimizer. Hyperparameters, schedules, clocks, notes, settings about gradients and
+ * the scaler's state become those of the file, step counts too; a schedule that the optimizer has
+ * and the file lacks, or of another kind there, is a difference, and so is a scaler in one of them
+ * alone. Functions of schedules are missing then, see talus_schedule_set_function. Memory stays
  * where it is; a state tensor that is live is read into a second copy on the host first (see
  * TALUS_LOAD_IN_PLACE). Waits for the stream; a captured step is to be captured again.
- * TALUS_E_IO; TALUS_E_FORMAT: no such file as talus writes, or damaged; TALUS_E_VERSION: needs what this
- * library does not know; TALUS_E_UNSUPPORTED: a dtype that is not read; TALUS_E_MISMATCH: of another
- * model; TALUS_E_CANCELLED. */
+ * TALUS_E_STATE: a step waits for its scaler's update; TALUS_E_IO; TALUS_E_FORMAT: no such file as
+ * talus writes, or damaged; TALUS_E_VERSION: needs what this library does not know;
+ * TALUS_E_UNSUPPORTED: a dtype that is not read; TALUS_E_MISMATCH: of another model;
+ * TALUS_E_CANCELLED. */
 TALUS_API talus_status talus_load(talus_optimizer *opt, const char *path, const talus_io *io,
                                   void *stream);
 

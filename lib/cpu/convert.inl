@@ -24,6 +24,10 @@ inline constexpr bool kHasVectorForm = sizeof(Half) == 2 && sizeof(T) == 4 &&
 template <class From, class T>
 TALUS_FN void load_some(const From* from, int64_t n, T* to) {
   int64_t i = 0;
+#if TALUS_BF16_SPANS
+  if constexpr (kDtypeOf<From> == Dtype::bf16 && sizeof(T) == 4)
+    for (; i + kSpan <= n; i += kSpan) widen_span(from + i, to + i);
+#endif
   if constexpr (kHasVectorForm<From, T>)
     for (; i + kLanes<float> <= n; i += kLanes<float>)
       Whole<float>().store(widen_vector(from + i), to + i);
@@ -39,6 +43,10 @@ void load_elements(const From* from, int64_t n, int64_t left, T* to) {
 template <class T, class To>
 TALUS_FN void store_some(const T* from, int64_t n, To* to) {
   int64_t i = 0;
+#if TALUS_BF16_SPANS
+  if constexpr (kDtypeOf<To> == Dtype::bf16 && sizeof(T) == 4)
+    for (; i + kSpan <= n; i += kSpan) narrow_span(from + i, to + i);
+#endif
   if constexpr (kHasVectorForm<To, T>)
     for (; i + kLanes<float> <= n; i += kLanes<float>)
       narrow_vector(Whole<float>().load(from + i), to + i);

@@ -23,11 +23,13 @@ struct Vec {
   friend TALUS_FN Vec abs(Vec a) { return hn::Abs(a.raw); }
 };
 
-// a / divisor, one divisor for all elements, where the quotient is not subnormal. f32 goes through a
-// product in double, which leaves the divider to the divisions that need it (AdamW in cache: 0.69 to
-// 0.52 ns/param, 2-core Intel Xeon, 2026-11-30). It is the same number: two errors of at most 2^-53
-// stay under 2^-51, and no quotient of two 24-bit numbers lies nearer than 2^-49 to the middle
-// between two floats, nor on it.
+// a / divisor, one divisor for all elements, where the quotient is not subnormal. With AVX-512 f32 goes
+// through a product in double, which leaves the divider to the divisions that need it (AdamW in cache:
+// 0.69 to 0.52 ns/param, 2-core Intel Xeon, 2026-11-30). Halves of narrower vectors cost more than
+// their division (AdamW of 100M f32: 0.77 to 1.05 of the roof, 2-vCPU AMD Zen 1, 2026-12-02). It is
+// the same number: two errors of at most 2^-53 stay under 2^-51, and no quotient of two 24-bit numbers
+// lies nearer than 2^-49 to the middle between two floats, nor on it.
+#if HWY_TARGET == HWY_AVX3
 TALUS_FN Vec<float> quotient(Vec<float> a, float divisor) {
   using D = Vec<float>::D;
   const hn::Half<D> half;
@@ -37,7 +39,6 @@ TALUS_FN Vec<float> quotient(Vec<float> a, float divisor) {
   };
   return hn::Combine(D(), scaled(hn::UpperHalf(half, a.raw)), scaled(hn::LowerHalf(half, a.raw)));
 }
-TALUS_FN Vec<double> quotient(Vec<double> a, double divisor) { return a / Vec<double>(divisor); }
 
 // The same where a quotient may be subnormal: a vector that holds one takes the divider.
 TALUS_FN Vec<float> quotient_of_any(Vec<float> a, float divisor) {
@@ -48,6 +49,11 @@ TALUS_FN Vec<float> quotient_of_any(Vec<float> a, float divisor) {
   if (hn::AllFalse(D(), hn::And(small, not_zero))) return fast;
   return a / Vec<float>(divisor);
 }
+#else
+TALUS_FN Vec<float> quotient(Vec<float> a, float divisor) { return a / Vec<float>(divisor); }
+TALUS_FN Vec<float> quotient_of_any(Vec<float> a, float divisor) { return a / Vec<float>(divisor); }
+#endif
+TALUS_FN Vec<double> quotient(Vec<double> a, double divisor) { return a / Vec<double>(divisor); }
 TALUS_FN Vec<double> quotient_of_any(Vec<double> a, double divisor) {
   return a / Vec<double>(divisor);
 }
@@ -110,6 +116,50 @@ TALUS_FN void narrow_vector(Vec<float> x, Bf16* p) {
   hn::StoreU(hn::DemoteTo(d16, hn::BitCast(signed32, half)), d16, reinterpret_cast<uint16_t*>(p));
 }
 
+// On AVX2 a half of a vector at a time costs less than what sorts 16-bit lanes across halves, most of
+// all where such a half is what a processor computes at once (AdamW in cache, bf16 with an f32
+// master, 1 thread, AMD Zen 1, 2026-12-02: 2.27 to 1.95 ns/param).
+#if HWY_TARGET == HWY_AVX2
+#define TALUS_BF16_SPANS 1
+inline constexpr int64_t kSpan = 16;  // elements
+TALUS_FN void widen_span(const Bf16* p, float* to) {
+  const hn::Full128<uint16_t> d16;
+  const hn::Full128<float> d;
+  const auto* const from = reinterpret_cast<const uint16_t*>(p);
+  for (int64_t i = 0; i < kSpan; i += 8) {
+    const auto half = hn::LoadU(d16, from + i);
+    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d16, hn::Zero(d16), half)), d, to + i);
+    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d16, hn::Zero(d16), half)), d, to + i + 4);
+  }
+}
+TALUS_FN void narrow_span(const float* from, Bf16* p) {
+  using D = Vec<float>::D;
+  const hn::Half<D> half;
+  const hn::RebindToUnsigned<D> d32;
+  const hn::RebindToSigned<D> signed32;
+  const hn::Repartition<int16_t, D> d16;
+  const auto load = [&](int64_t i) {
+    return hn::Combine(D(), hn::LoadU(half, from + i + 8), hn::LoadU(half, from + i));
+  };
+  const auto round = [&](hn::Vec<D> x) {
+    const auto u = hn::BitCast(d32, x);
+    const auto odd_bit = hn::Set(d32, 0x10000u);
+    const auto is_odd = hn::Eq(hn::And(u, odd_bit), odd_bit);  // - 1
+    const auto rounded = hn::Sub(hn::Add(u, hn::Set(d32, 0x7fffu)), hn::VecFromMask(d32, is_odd));
+    return hn::ShiftRight<16>(hn::BitCast(signed32, rounded));
+  };
+  const auto a = load(0), b = load(4);
+  if (!hn::AllFalse(D(), hn::IsNaN(hn::Add(a, b)))) {  // one of them, or infinities of both signs
+    for (int64_t i = 0; i < kSpan; i += kLanes<float>)
+      narrow_vector(Whole<float>().load(from + i), p + i);
+    return;
+  }
+  hn::StoreU(hn::ReorderDemote2To(d16, round(a), round(b)), d16, reinterpret_cast<int16_t*>(p));
+}
+#else
+#define TALUS_BF16_SPANS 0
+#endif
+
 // The F16C instructions are exact and deaf to flush-to-zero (checked over all inputs).
 #if HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C)
 #define TALUS_F16C 1
@@ -141,6 +191,18 @@ TALUS_FN Vec<double> load_f64(const Bf16* p) {
   const auto wide = hn::ShiftLeft<16>(hn::PromoteTo(d32, half));
   return hn::PromoteTo(Vec<double>::D(), hn::BitCast(df, wide));
 }
+#if TALUS_F16C
+TALUS_FN hn::Vec<hn::Rebind<float, Vec<double>::D>> load_f32(const F16* p) {
+  const hn::Rebind<hwy::float16_t, Vec<double>::D> d16;
+  const hn::Rebind<float, Vec<double>::D> df;
+  return hn::PromoteTo(df, hn::LoadU(d16, reinterpret_cast<const hwy::float16_t*>(p)));
+}
+TALUS_FN Vec<double> load_f64(const F16* p) { return hn::PromoteTo(Vec<double>::D(), load_f32(p)); }
+TALUS_FN Vec<double> load_f64(const F16* p, float factor) {
+  const hn::Rebind<float, Vec<double>::D> df;
+  return hn::PromoteTo(Vec<double>::D(), hn::Mul(load_f32(p), hn::Set(df, factor)));
+}
+#endif
 
 // The same times a factor, multiplied as float or double.
 template <class T>

@@ -34,6 +34,7 @@ template <class T>
 using Whole = One<T>;
 #define TALUS_MASKED_TAIL 0
 #define TALUS_F16C 0
+#define TALUS_BF16_SPANS 0
 TALUS_FN float abs(float x) { return __builtin_fabsf(x); }
 TALUS_FN double abs(double x) { return __builtin_fabs(x); }
 TALUS_FN float widen_vector(const Bf16* p) { return widen(*p); }

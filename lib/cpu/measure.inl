@@ -1,7 +1,7 @@
 // Sums of the gradients as they enter a step, one partial a tile. No include guard: compiled in the
 // namespace of its target.
 
-// From where the gradients lie: f32, f64 and bf16 widen in registers, which staging would double.
+// From where the gradients lie: they widen in registers, which staging would double.
 template <class Load, class T>
 void measure_in_place(const PassCall& call, const Segment& g, const T* x, int64_t left, Load load) {
   for (int64_t i = 0; i < g.count; i += kTile) {
@@ -36,7 +36,11 @@ void measure_squares(const PassCall& call, const Segment& g, void* data, Dtype d
     case Dtype::f32: return measure_in_place(call, g, at<float>(data, g.begin), left, load);
     case Dtype::f64: return measure_in_place(call, g, at<double>(data, g.begin), left, load);
     case Dtype::bf16: return measure_in_place(call, g, at<Bf16>(data, g.begin), left, load);
+#if TALUS_F16C
+    case Dtype::f16: return measure_in_place(call, g, at<F16>(data, g.begin), left, load);
+#else
     case Dtype::f16: return measure_staged<T>(call, g, data, dtype, left);
+#endif
   }
 }
 

@@ -3,6 +3,7 @@
 // TALUS_SCALAR_TARGET before.
 #undef TALUS_MASKED_TAIL
 #undef TALUS_F16C
+#undef TALUS_BF16_SPANS
 #include "lib/base/rounding.inl"
 #include "lib/cpu/lane_scalar.inl"
 #if !TALUS_SCALAR_TARGET

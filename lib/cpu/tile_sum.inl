@@ -1,7 +1,8 @@
 // The tile adder: the one place where a target sums (order: lib/table/norm.h). The gradient norm
 // and the sums of rules go through it. No include guard: compiled in the namespace of its target.
 
-inline constexpr int64_t kBlock = 512;  // elements staged at once; 4 operands of it are 8 KiB of L1
+inline constexpr int64_t kBlock =
+    1024;  // elements staged at once; 2 operands of it are 8 KiB of L1
 static_assert(kBlock % kTileLanes == 0, "a block must start at lane 0");
 static_assert(kTile % kBlock == 0, "a tile is whole blocks");
 
