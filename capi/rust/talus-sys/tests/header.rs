@@ -127,7 +127,11 @@ fn layouts_and_numbers_are_those_of_the_compiler() {
     let mut probe = Probe::default();
     probe_structs(&mut probe);
     probe_numbers(&mut probe);
-    assert_eq!(ask_compiler(&probe), probe.rust);
+    let theirs = ask_compiler(&probe);
+    assert_eq!(theirs.lines().count(), probe.rust.lines().count());
+    for (c, rust) in theirs.lines().zip(probe.rust.lines()) {
+        assert_eq!(c, rust, "as C has it, as Rust has it");
+    }
 
     for line in header().lines().filter(|line| line.starts_with("#define TALUS_")) {
         let name = line.split_whitespace().nth(1).unwrap();

@@ -1,0 +1,163 @@
+//! Threads and memory of the host.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::{mem, ptr};
+
+use crate::guard::guarded;
+use crate::{sys, Optimizer, Result};
+
+/// The tasks of one loop, to be taken by any threads in any order.
+pub struct Tasks<'l> {
+    task: unsafe extern "C" fn(*mut c_void, i64),
+    context: *mut c_void,
+    count: i64,
+    next: AtomicI64,
+    _loop: std::marker::PhantomData<&'l ()>,
+}
+
+// SAFETY: the library's tasks may run on any threads at once; each is taken once.
+unsafe impl Sync for Tasks<'_> {}
+
+impl Tasks<'_> {
+    /// Returns how many there are.
+    pub fn count(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Runs one that nobody has taken yet; false: there is none left.
+    pub fn run_one(&self) -> bool {
+        let i = self.next.fetch_add(1, Ordering::Relaxed);
+        if i < self.count {
+            // SAFETY: the loop has not ended, and i is taken once.
+            unsafe { (self.task)(self.context, i) };
+        }
+        i < self.count
+    }
+
+    /// Runs what nobody has taken yet.
+    pub fn run_rest(&self) {
+        while self.run_one() {}
+    }
+}
+
+impl std::fmt::Debug for Tasks<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tasks").field("count", &self.count).finish()
+    }
+}
+
+pub(crate) type ParallelFor = Box<dyn Fn(&Tasks<'_>) + Send>;
+
+/// Where state and workspace come from.
+///
+/// # Safety
+/// [`allocate`](Self::allocate) gives memory of the optimizer's device that nobody else uses until
+/// [`release`](Self::release) gets it back.
+pub unsafe trait Allocate: Send + 'static {
+    /// Returns so many bytes at a multiple of `alignment`, null: there are none.
+    fn allocate(&self, bytes: u64, alignment: u64, stream: *mut c_void) -> *mut c_void;
+    /// Takes them back.
+    fn release(&self, data: *mut c_void, bytes: u64, stream: *mut c_void);
+}
+
+impl Optimizer<'_> {
+    /// Runs steps on threads of the host: the function has the tasks run, as many at a time as it likes,
+    /// and what it leaves is done on the calling thread. None: the library's own threads again.
+    ///
+    /// ```
+    /// # fn main() -> talus::Result<()> {
+    /// let mut opt = talus::Optimizer::builder("sgd").setting("threads", 3.0).build()?;
+    /// opt.set_parallel_for(Some(Box::new(|tasks| {
+    ///     std::thread::scope(|scope| {
+    ///         (0..tasks.count()).for_each(|_| drop(scope.spawn(|| tasks.run_one())));
+    ///     });
+    /// })))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_parallel_for(&mut self, run: Option<Box<dyn Fn(&Tasks<'_>) + Send>>) -> Result<()> {
+        let mut kept = run.map(Box::new);
+        let user: *mut ParallelFor = kept.as_deref_mut().map_or(ptr::null_mut(), |run| run);
+        let function: sys::talus_parallel_for = match kept {
+            Some(_) => Some(run_tasks),
+            None => None,
+        };
+        // SAFETY: the box is kept until another is set or the optimizer has gone.
+        self.call(|opt| unsafe { sys::talus_set_parallel_for(opt, function, user.cast()) })?;
+        self.parallel_for = kept;
+        Ok(())
+    }
+
+    /// Sets where memory comes from, before any has been allocated.
+    pub fn set_allocator<A: Allocate>(&mut self, allocator: A) -> Result<()> {
+        let user = Box::into_raw(Box::new(allocator));
+        let raw = sys::talus_allocator {
+            struct_size: mem::size_of::<sys::talus_allocator>() as u32,
+            reserved: 0,
+            user: user.cast(),
+            alloc: Some(allocate::<A>),
+            release: Some(release::<A>),
+            destroy: Some(destroy::<A>),
+        };
+        // SAFETY: a box that the library gives back to `destroy`, once, where it takes it.
+        let result = self.call(|opt| unsafe { sys::talus_set_allocator(opt, &raw) });
+        if result.is_err() {
+            // SAFETY: it was not taken.
+            drop(unsafe { Box::from_raw(user) });
+        }
+        result
+    }
+}
+
+/// # Safety
+/// As the library calls talus_parallel_for, `user` a ParallelFor.
+unsafe extern "C" fn run_tasks(
+    user: *mut c_void,
+    count: i64,
+    task: sys::talus_task,
+    context: *mut c_void,
+) {
+    let task = match task {
+        Some(task) => task,
+        None => return,
+    };
+    let next = AtomicI64::new(0);
+    let tasks = Tasks { task, context, count, next, _loop: std::marker::PhantomData };
+    // SAFETY: the caller's.
+    guarded((), || unsafe { &*user.cast::<ParallelFor>() }(&tasks));
+    tasks.run_rest();
+}
+
+/// # Safety
+/// `user` is an A.
+unsafe extern "C" fn allocate<A: Allocate>(
+    user: *mut c_void,
+    bytes: u64,
+    alignment: u64,
+    stream: *mut c_void,
+) -> *mut c_void {
+    // SAFETY: the caller's.
+    let allocator = unsafe { &*user.cast::<A>() };
+    guarded(ptr::null_mut(), || allocator.allocate(bytes, alignment, stream))
+}
+
+/// # Safety
+/// `user` is an A, and `data` of it.
+unsafe extern "C" fn release<A: Allocate>(
+    user: *mut c_void,
+    data: *mut c_void,
+    bytes: u64,
+    stream: *mut c_void,
+) {
+    // SAFETY: the caller's.
+    let allocator = unsafe { &*user.cast::<A>() };
+    guarded((), || allocator.release(data, bytes, stream));
+}
+
+/// # Safety
+/// `user` is a box of A, given up.
+unsafe extern "C" fn destroy<A>(user: *mut c_void) {
+    // SAFETY: the caller's.
+    guarded((), || drop(unsafe { Box::from_raw(user.cast::<A>()) }));
+}
