@@ -36,5 +36,5 @@ fn packaged_folder() -> Option<String> {
     let answer =
         Command::new("pkg-config").args(["--variable=libdir", "talus >= 0.1"]).output().ok()?;
     let folder = String::from_utf8(answer.stdout).ok()?.trim().to_string();
-    (answer.status.success() && !folder.is_empty()).then(|| folder)
+    (answer.status.success() && !folder.is_empty()).then_some(folder)
 }

@@ -130,8 +130,9 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Ends a call of the library: goes on with a panic of a callback, or makes an error of the status.
-pub(crate) fn check(status: sys::talus_status) -> Result<()> {
+/// Makes a result of a status, for calls of [`sys`] that this crate does not wrap. A panic that a
+/// callback had meanwhile goes on here.
+pub fn check(status: sys::talus_status) -> Result<()> {
     // Read first: unwinding may run calls that fail in turn.
     let result = if status == sys::TALUS_OK { Ok(()) } else { Err(Error::last(status)) };
     guard::resume();

@@ -63,29 +63,33 @@ pub unsafe trait Allocate: Send + 'static {
 
 impl Optimizer<'_> {
     /// Runs steps on threads of the host: the function has the tasks run, as many at a time as it likes,
-    /// and what it leaves is done on the calling thread. None: the library's own threads again.
+    /// and what it leaves is done on the calling thread.
     ///
     /// ```
     /// # fn main() -> talus::Result<()> {
     /// let mut opt = talus::Optimizer::builder("sgd").setting("threads", 3.0).build()?;
-    /// opt.set_parallel_for(Some(Box::new(|tasks| {
+    /// opt.set_parallel_for(|tasks| {
     ///     std::thread::scope(|scope| {
     ///         (0..tasks.count()).for_each(|_| drop(scope.spawn(|| tasks.run_one())));
     ///     });
-    /// })))?;
+    /// })?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn set_parallel_for(&mut self, run: Option<Box<dyn Fn(&Tasks<'_>) + Send>>) -> Result<()> {
-        let mut kept = run.map(Box::new);
-        let user: *mut ParallelFor = kept.as_deref_mut().map_or(ptr::null_mut(), |run| run);
-        let function: sys::talus_parallel_for = match kept {
-            Some(_) => Some(run_tasks),
-            None => None,
-        };
+    pub fn set_parallel_for(&mut self, run: impl Fn(&Tasks<'_>) + Send + 'static) -> Result<()> {
+        let mut kept: Box<ParallelFor> = Box::new(Box::new(run));
+        let user: *mut ParallelFor = &mut *kept;
         // SAFETY: the box is kept until another is set or the optimizer has gone.
-        self.call(|opt| unsafe { sys::talus_set_parallel_for(opt, function, user.cast()) })?;
-        self.parallel_for = kept;
+        self.call(|opt| unsafe { sys::talus_set_parallel_for(opt, Some(run_tasks), user.cast()) })?;
+        self.parallel_for = Some(kept);
+        Ok(())
+    }
+
+    /// Runs them on the library's own threads again.
+    pub fn unset_parallel_for(&mut self) -> Result<()> {
+        // SAFETY: null functions are the library's own.
+        self.call(|opt| unsafe { sys::talus_set_parallel_for(opt, None, ptr::null_mut()) })?;
+        self.parallel_for = None;
         Ok(())
     }
 

@@ -62,7 +62,7 @@ mod tensor;
 pub use builder::Builder;
 pub use checkpoint::{LoadOptions, SaveOptions};
 pub use element::{Bf16, DType, Device, Element, RowIndex, Stream, F16};
-pub use error::{Error, ErrorKind, Result};
+pub use error::{check, Error, ErrorKind, Result};
 pub use hooks::{Allocate, Tasks};
 pub use log::{set_log, silence_log, Level};
 pub use names::{

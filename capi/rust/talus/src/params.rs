@@ -128,7 +128,7 @@ impl<'t> Optimizer<'t> {
         let name = c_text(name).ok()?;
         // SAFETY: a C string.
         let found = unsafe { sys::talus_find_param(self.as_ptr(), name.as_ptr()) };
-        (found >= 0).then(|| Param(found))
+        (found >= 0).then_some(Param(found))
     }
 
     /// Moves parameters to another group of the same rule, all or none: state follows.

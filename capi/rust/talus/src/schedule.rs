@@ -276,7 +276,8 @@ impl Deref for Piece<'_> {
 pub struct Attached<'o> {
     schedule: Schedule,
     clock: Clock,
-    _optimizer: PhantomData<&'o ()>,
+    /// Not `Send`: the optimizer is on this thread.
+    _optimizer: PhantomData<&'o ScheduleRef>,
 }
 
 impl Attached<'_> {

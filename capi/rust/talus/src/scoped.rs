@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::ptr;
 
 use crate::error::check;
-use crate::tensor::{Memory, Rows, Tensor};
+use crate::tensor::{Memory, Tensor};
 use crate::{sys, Element, Error, Group, Optimizer, Param, Result};
 
 /// Addresses that no memory has, for parameters that are away: nothing there is ever read, and new
@@ -52,7 +52,7 @@ impl<'t> Optimizer<'t> {
     ///
     /// What is bound here cannot leave:
     ///
-    /// ```compile_fail
+    /// ```compile_fail,E0521
     /// use talus::{Group, Optimizer, Tensor};
     /// let mut weights = [1.0f32];
     /// let mut opt = Optimizer::new("sgd").unwrap();

@@ -136,7 +136,7 @@ impl<'t> Optimizer<'t> {
             loss_scale,
             state_bytes,
             workspace_bytes,
-            nonfinite_param: (nonfinite >= 0).then(|| Param(nonfinite)),
+            nonfinite_param: (nonfinite >= 0).then_some(Param(nonfinite)),
         })
     }
 }
