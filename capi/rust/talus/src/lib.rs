@@ -26,8 +26,8 @@
 //! * Names are the library's own: [`names`] lists algorithms, settings and kinds of schedules,
 //!   [`hypers`] describes hyperparameters. Nothing of them is written down in this crate.
 //! * An [`Error`] has changed nothing, unless its function says otherwise.
-//! * Tensors are borrowed. [`Optimizer::add`] borrows one for as long as the optimizer lives and
-//!   lends it back by [`Optimizer::tensor_mut`]; [`Optimizer::step_with`] and [`Optimizer::with`]
+//! * Tensors are borrowed. [`Optimizer::add`] borrows one for as long as the optimizer lives (declare
+//!   the tensor first) and lends it back by [`Optimizer::tensor_mut`]; [`Optimizer::step_with`] and [`Optimizer::with`]
 //!   borrow for one call; [`Optimizer::add_raw`] leaves all of it to the caller, and is unsafe.
 //! * An [`Optimizer`] may move to another thread, and is used by one at a time: it is `Send`, not
 //!   `Sync`. A [`Scaler`] may be shared by optimizers of several threads.
@@ -41,6 +41,7 @@ pub use talus_sys as sys;
 
 mod builder;
 mod checkpoint;
+mod closure;
 mod element;
 mod error;
 mod gradients;
@@ -61,10 +62,12 @@ mod tensor;
 
 pub use builder::Builder;
 pub use checkpoint::{LoadOptions, SaveOptions};
+pub use closure::Evaluation;
 pub use element::{Bf16, DType, Device, Element, RowIndex, Stream, F16};
 pub use error::{check, Error, ErrorKind, Result};
 pub use hooks::{Allocate, Tasks};
 pub use log::{set_log, silence_log, Level};
+pub use masters::BytesPerElement;
 pub use names::{
     abi_version, build_info, doc, feature, hypers, names, set_plugin_path, version, Hyper,
     HyperKind,
@@ -74,8 +77,5 @@ pub use params::ParamInfo;
 pub use scaler::Scaler;
 pub use schedule::{Attached, AttachedMut, Clock, Piece, Schedule, ScheduleRef};
 pub use state::StateInfo;
-pub use step::{clip_grad_norm, grad_norm, Evaluation, On, Stats, ZeroGrad};
+pub use step::{clip_grad_norm, grad_norm, On, Stats, ZeroGrad};
 pub use tensor::{Master, Tensor};
-
-#[doc(inline)]
-pub use masters::BytesPerElement;

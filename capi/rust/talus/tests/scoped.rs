@@ -136,7 +136,7 @@ fn a_panic_ends_the_loan() -> Result<()> {
     let mut opt = sgd(0.0)?;
     opt.add_scoped(Group(0), Tensor::new(&mut w))?;
     let thrown = catch_unwind(AssertUnwindSafe(|| {
-        opt.with([Tensor::new(&mut w).grad(&g)], |_| panic!("in the middle")).map(|()| ())
+        opt.with([Tensor::new(&mut w).grad(&g)], |_| panic!("in the middle")).map(drop::<()>)
     }));
     assert!(thrown.is_err());
     assert_eq!(opt.step().unwrap_err().kind(), ErrorKind::State);
