@@ -1,7 +1,7 @@
 //! Types of elements and indices, devices, streams.
 
 use std::ffi::c_void;
-use std::ptr;
+use std::{ptr, slice};
 
 use crate::{sys, Error, Result};
 
@@ -51,6 +51,26 @@ pub struct F16(pub u16);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct Bf16(pub u16);
+
+macro_rules! bits {
+    ($Half:ident) => {
+        impl $Half {
+            /// Views bits as elements, in place.
+            pub fn slice(bits: &[u16]) -> &[Self] {
+                // SAFETY: the layout of u16.
+                unsafe { slice::from_raw_parts(bits.as_ptr().cast(), bits.len()) }
+            }
+
+            /// Views bits as elements, in place.
+            pub fn slice_mut(bits: &mut [u16]) -> &mut [Self] {
+                // SAFETY: the layout of u16.
+                unsafe { slice::from_raw_parts_mut(bits.as_mut_ptr().cast(), bits.len()) }
+            }
+        }
+    };
+}
+bits!(F16);
+bits!(Bf16);
 
 mod sealed {
     pub trait Sealed {}

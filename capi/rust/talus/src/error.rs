@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 use std::fmt;
 
+use crate::names::text_or_none;
 use crate::{guard, sys};
 
 /// A status that is not `TALUS_OK`, with what the library says of it: what, where, got, expected.
@@ -107,8 +108,9 @@ impl Error {
 
     /// Returns the status as the header spells it, such as "TALUS_E_RANGE".
     pub fn name(&self) -> String {
-        // SAFETY: any number is allowed; the text is static.
-        unsafe { text_of(sys::talus_status_name(self.code)) }
+        // SAFETY: any number is allowed; the text is static. Null is of a library of another ABI.
+        let name = unsafe { text_or_none(sys::talus_status_name(self.code)) };
+        name.unwrap_or_else(|| format!("status {}", self.code))
     }
 
     /// Returns the number that goes with the code, 0 where there is none.

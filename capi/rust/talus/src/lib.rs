@@ -79,3 +79,8 @@ pub use schedule::{Attached, AttachedMut, Clock, Piece, Schedule, ScheduleRef};
 pub use state::StateInfo;
 pub use step::{clip_grad_norm, grad_norm, On, Stats, ZeroGrad};
 pub use tensor::{Master, Tensor};
+
+/// The code of the page is tested as well.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Page;
