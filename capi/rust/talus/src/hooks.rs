@@ -165,3 +165,43 @@ unsafe extern "C" fn destroy<A>(user: *mut c_void) {
     // SAFETY: the caller's.
     guarded((), || drop(unsafe { Box::from_raw(user.cast::<A>()) }));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+    use std::thread;
+
+    unsafe extern "C" fn tally(context: *mut c_void, i: i64) {
+        // SAFETY: the tallies of the loop, which outlive it.
+        let tallies = unsafe { &*context.cast::<Vec<AtomicI64>>() };
+        tallies[i as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often each of so many tasks was run.
+    fn tallies_of(count: i64, run: impl Fn(&Tasks<'_>) + Send + 'static) -> Vec<i64> {
+        let mut run: ParallelFor = Box::new(run);
+        let mut tallies: Vec<_> = (0..count).map(|_| AtomicI64::new(0)).collect();
+        let (user, context): (*mut ParallelFor, *mut Vec<_>) = (&mut run, &mut tallies);
+        // SAFETY: as the library calls it.
+        unsafe { run_tasks(user.cast(), count, Some(tally), context.cast()) };
+        tallies.into_iter().map(AtomicI64::into_inner).collect()
+    }
+
+    #[test]
+    fn each_task_is_run_once_whoever_takes_it() {
+        let start = Barrier::new(4);
+        let spread = tallies_of(1_000_000, move |tasks| {
+            let take = || {
+                start.wait();
+                tasks.run_rest();
+            };
+            thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(take))));
+            assert!(!tasks.run_one());
+        });
+        assert!(spread.iter().all(|&times| times == 1));
+        let left = tallies_of(5, |tasks| assert!(tasks.run_one() && tasks.count() == 5));
+        assert_eq!(left, [1; 5]);
+        assert_eq!(tallies_of(0, |tasks| assert!(!tasks.run_one())), []);
+    }
+}

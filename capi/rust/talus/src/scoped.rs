@@ -207,10 +207,9 @@ impl<'o, 't> Visit<'o, 't> {
 
 impl Drop for Visit<'_, '_> {
     fn drop(&mut self) {
-        // Whatever optimizer is here now: one that the function has put in its place has none.
+        // Whatever optimizer is here now: one that the function has put in its place has none. Rows that
+        // no step has used up go when gradients are bound anew, before anything is read again.
         for param in self.opt.scoped_params() {
-            // SAFETY: rows that no step has used up; null takes them back, and cannot fail.
-            let _ = unsafe { sys::talus_bind_rows(self.opt.as_ptr(), param.0, ptr::null()) };
             self.opt.ledger.entries[param.0 as usize].is_away = true;
         }
     }
