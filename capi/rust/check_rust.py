@@ -3,15 +3,18 @@
     check_rust.py test CARGO LIBTALUS TARGET     all tests, with the documentation's
     check_rust.py load CARGO LIBTALUS TARGET     a library that is missing, or of another ABI
     check_rust.py style CARGO LIBTALUS TARGET    rustfmt and clippy, where they are installed
+    check_rust.py runner CARGO LIBTALUS TARGET CONFORMANCE_C    ours sees what is wrong in the script
 """
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SYMBOLS = os.path.join(HERE, "..", "..", "tests", "abi", "symbols.txt")
+TESTS = os.path.join(HERE, "..", "..", "tests")
+SYMBOLS = os.path.join(TESTS, "abi", "symbols.txt")
 MAP = os.path.join(HERE, "..", "talus.map")
 SKIPPED = 77
 
@@ -32,6 +35,14 @@ class Cargo:
         manifest = ["--manifest-path", os.path.join(HERE, "Cargo.toml")]
         return subprocess.run([self.program, *arguments, *manifest, *after], env=environment,
                               **options)
+
+    def test_program(self, name):
+        """Builds a test, and says where it is."""
+        built = self.run("test", "--offline", "--locked", "-p", "talus", "--test", name, "--no-run",
+                         "--message-format=json", stdout=subprocess.PIPE, text=True, check=True)
+        messages = [json.loads(line) for line in built.stdout.splitlines()]
+        return next(m["executable"] for m in messages
+                    if m.get("executable") and m["target"]["name"] == name)
 
     def has(self, command):
         return subprocess.run([self.program, command, "--version"], stdout=subprocess.DEVNULL,
@@ -86,6 +97,14 @@ def load(cargo):
     return failures
 
 
+def runner(cargo, conformance_c):
+    check = os.path.join(TESTS, "ffi", "check_conformance.py")
+    script = os.path.join(TESTS, "ffi", "conformance.txt")
+    ours = cargo.test_program("conformance")
+    return subprocess.run([sys.executable, "-B", check, script, conformance_c, ours],
+                          env=ENVIRONMENT).returncode
+
+
 def style(cargo):
     checks = {"fmt": (["--all", "--check"], []),
               "clippy": (["--offline", "--locked", "--workspace", "--all-targets"],
@@ -101,5 +120,6 @@ def style(cargo):
 
 
 if __name__ == "__main__":
-    task, *rest = sys.argv[1:]
-    sys.exit({"test": test, "load": load, "style": style}[task](Cargo(*rest)))
+    task, program, library, target, *more = sys.argv[1:]
+    tasks = {"test": test, "load": load, "style": style, "runner": runner}
+    sys.exit(tasks[task](Cargo(program, library, target), *more))

@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn each_task_is_run_once_whoever_takes_it() {
         let start = Barrier::new(4);
-        let spread = tallies_of(1_000_000, move |tasks| {
+        let spread = tallies_of(100_000, move |tasks| {
             let take = || {
                 start.wait();
                 tasks.run_rest();
