@@ -4,8 +4,10 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 
+type Panic = Box<dyn Any + Send>;
+
 thread_local! {
-    static CAUGHT: RefCell<Option<Box<dyn Any + Send>>> = const { RefCell::new(None) };
+    static CAUGHT: RefCell<Option<Panic>> = const { RefCell::new(None) };
 }
 
 /// Runs a callback. A panic is kept for [`resume`], and the library gets `fallback`.
@@ -16,9 +18,8 @@ pub(crate) fn guarded<R>(fallback: R, callback: impl FnOnce() -> R) -> R {
     })
 }
 
-/// The first one is told; others, and those of a thread that is ending, are leaked: to drop what
-/// was thrown may panic in turn.
-fn keep(panic: Box<dyn Any + Send>) {
+/// The first one is told; others go, and so do those of a thread that is ending.
+fn keep(panic: Panic) {
     let mut panic = Some(panic);
     let _ = CAUGHT.try_with(|caught| {
         let mut caught = caught.borrow_mut();
@@ -26,7 +27,14 @@ fn keep(panic: Box<dyn Any + Send>) {
             *caught = panic.take();
         }
     });
-    std::mem::forget(panic);
+    let_go(panic);
+}
+
+/// Drops what was thrown, which may throw in turn: then it is leaked.
+fn let_go(panic: Option<Panic>) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(again);
+    }
 }
 
 /// Goes on with a panic that a callback of the call just ended had.
@@ -39,6 +47,5 @@ pub(crate) fn resume() {
 
 /// Forgets it, where nothing may panic.
 pub(crate) fn discard() {
-    let panic = CAUGHT.try_with(|caught| caught.borrow_mut().take());
-    std::mem::forget(panic);
+    let_go(CAUGHT.try_with(|caught| caught.borrow_mut().take()).unwrap_or(None));
 }

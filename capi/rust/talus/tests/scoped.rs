@@ -28,7 +28,7 @@ fn memory_may_move_swap_and_go_between_steps() -> Result<()> {
 
 #[test]
 fn outside_nothing_touches_tensors() -> Result<()> {
-    let mut a = vec![1.0f32; 3];
+    let (mut a, mut other) = (vec![1.0f32; 3], [0.0f32; 3]);
     let mut opt = sgd(0.0)?;
     let w = opt.add_scoped(Group(0), Tensor::new(&mut a))?;
     drop(a);
@@ -52,7 +52,7 @@ fn outside_nothing_touches_tensors() -> Result<()> {
     state(opt.restore_from_master(w));
     state(opt.data::<f32>(w).map(drop));
     state(opt.data_mut::<f32>(w).map(drop));
-    state(opt.bind_data::<f32>(w, Box::leak(Box::new([0.0; 3]))));
+    state(opt.bind_data(w, &mut other));
     state(talus::grad_norm(&mut [&mut opt], 2.0, talus::Stream::DEFAULT).map(drop));
     opt.zero_grad(ZeroGrad::Unbind)?;
     opt.set(Group::ALL, "lr", 0.5)
