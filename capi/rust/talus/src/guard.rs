@@ -18,6 +18,11 @@ pub(crate) fn guarded<R>(fallback: R, callback: impl FnOnce() -> R) -> R {
     })
 }
 
+/// Runs a callback whose panic ends here.
+pub(crate) fn muted(callback: impl FnOnce()) {
+    let_go(catch_unwind(AssertUnwindSafe(callback)).err());
+}
+
 /// The first one is told; others go, and so do those of a thread that is ending.
 fn keep(panic: Panic) {
     let mut panic = Some(panic);

@@ -32,7 +32,7 @@
 //! * An [`Optimizer`] may move to another thread, and is used by one at a time: it is `Send`, not
 //!   `Sync`. A [`Scaler`] may be shared by optimizers of several threads.
 //! * A panic in a callback (of a closure, a schedule, a writer) does not cross the library: the call
-//!   ends first, and then the panic goes on.
+//!   ends first, and then the panic goes on. One in the log ends there.
 //! * `talus_destroy` and its kin are `Drop`, so nothing can be closed twice.
 //! * [`Optimizer::as_ptr`] lends the raw handle for what [`sys`] has besides.
 #![warn(missing_docs, unsafe_op_in_unsafe_fn)]

@@ -5,7 +5,7 @@ use std::os::raw::c_char;
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
-use crate::guard::guarded;
+use crate::guard::muted;
 use crate::sys;
 
 /// How much a line matters.
@@ -45,7 +45,7 @@ static CURRENT: Mutex<Option<Box<Line>>> = Mutex::new(None);
 
 /// Receives the log of the process up to a level, in place of who did before. `line` gets one line
 /// without its end, one at a time, on the thread that called the library; it must not call the
-/// library, which waits for it.
+/// library, which waits for it. A panic in it ends there.
 pub fn set_log(level: Level, line: impl FnMut(Level, &str) + Send + 'static) {
     replace(Some(Box::new(Box::new(line))), level);
 }
@@ -73,7 +73,8 @@ fn replace(new: Option<Box<Line>>, level: Level) {
 /// # Safety
 /// `user` is a Line that nobody else uses, `text` a C string.
 unsafe extern "C" fn receive(user: *mut c_void, level: i32, text: *const c_char) {
-    guarded((), || {
+    // A line may come from a call that succeeds, whose caller has yet to keep what it got.
+    muted(|| {
         // SAFETY: the caller's.
         let (line, text) = unsafe { (&mut *user.cast::<Line>(), CStr::from_ptr(text)) };
         line(Level::of_code(level), &text.to_string_lossy());

@@ -313,6 +313,6 @@ impl Drop for Optimizer<'_> {
         let _turn = self.scaler.as_ref().map(Scaler::turn);
         // SAFETY: the handle is ours, and is not used again.
         unsafe { sys::talus_destroy(self.as_ptr()) };
-        guard::discard(); // of a log line
+        guard::discard(); // of an allocator or a function that is dropped
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::check;
 use crate::names::{c_text, check_abi};
-use crate::{guard, sys, Device, Error, Result, Stream};
+use crate::{sys, Device, Error, Result, Stream};
 
 /// A loss scaler: multiply the loss by its scale; optimizers that it is attached to divide by it.
 /// Copies are the same scaler. Its calls, and steps of those optimizers, take turns; within a step
@@ -62,7 +62,6 @@ impl Drop for Shared {
     fn drop(&mut self) {
         // SAFETY: our reference, not used again.
         unsafe { sys::talus_scaler_destroy(self.handle.as_ptr()) };
-        guard::discard(); // of a log line
     }
 }
 
