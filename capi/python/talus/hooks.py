@@ -43,6 +43,16 @@ class Hooks(Parameters):
             self._call(_c.set_allocator, C.byref(raw))
             self._roots["allocator"] = raw
 
+    def _take_hooks(self, other: Hooks) -> None:
+        with self._lock:
+            for name, function in (("parallel_for", _c.set_parallel_for),
+                                   ("allocator", _c.set_allocator)):
+                hook = other._roots.get(name)
+                if hook is not None:
+                    self._call(function, *((hook, None) if name == "parallel_for" else
+                                           (C.byref(hook),)))
+                    self._roots[name] = hook
+
 
 class _Tasks:
     """Tasks 0 .. count-1, each of which runs once."""

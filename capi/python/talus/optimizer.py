@@ -11,7 +11,7 @@ from .errors import Error, check, encode, guard
 from .handle import create
 from .hooks import Hooks
 from .memory import Dtype, dtype_code, locate
-from .names import require_known
+from .names import hypers, require_known
 from .parameters import Master, master_code
 from .scaler import Scaler
 from .schedule import Schedule
@@ -63,13 +63,13 @@ class Optimizer(Checkpoints, Hooks):
     _what = "optimizer"
 
     def __init__(self, rule: str, *, device: Union[str, tuple[int, int]] = "cpu",
-                 **hypers: float) -> None:
+                 **values: float) -> None:
         self.device = _device(device) if isinstance(device, str) else device
         raw = create(_c.create, encode(rule), *self.device)
         super().__init__(raw)
         try:
-            require_known(rule, hypers)
-            self.set(**hypers)
+            require_known(rule, values)
+            self.set(**values)
         except BaseException:
             self.close()
             raise
@@ -82,16 +82,16 @@ class Optimizer(Checkpoints, Hooks):
 
     # groups and hyperparameters
 
-    def add_group(self, rule: Optional[str] = None, **hypers: float) -> int:
+    def add_group(self, rule: Optional[str] = None, **values: float) -> int:
         """Adds a group and returns its index. rule None: that of the constructor.
 
         Keywords are set in this group alone; if a value is refused the group is there with defaults.
         """
-        if rule is not None and hypers:
-            require_known(rule, hypers)
+        if rule is not None and values:
+            require_known(rule, values)
         with self._lock:
             group = self._read(_c.add_group, None if rule is None else encode(rule), kind=C.c_int32)
-            self.set(group=group, **hypers)
+            self.set(group=group, **values)
         return group
 
     @property
@@ -105,9 +105,9 @@ class Optimizer(Checkpoints, Hooks):
             raise Error(_c.E_ARGUMENT, f"no group {group}, there are {self.group_count}")
         return found.decode()
 
-    def set(self, *, group: int = ALL, **hypers: float) -> None:
+    def set(self, *, group: int = ALL, **values: float) -> None:
         """Sets one after the other; on failure those before the refused one are set."""
-        for name, value in hypers.items():
+        for name, value in values.items():
             self._call(_c.set, group, encode(name), value)
 
     def get(self, name: str, group: int = 0) -> float:
@@ -196,7 +196,9 @@ class Optimizer(Checkpoints, Hooks):
     # scale, check, clip
 
     def attach_scaler(self, scaler: Optional[Scaler]) -> None:
-        self._call(_c.attach_scaler, None if scaler is None else scaler.handle)
+        with self._lock:
+            self._call(_c.attach_scaler, None if scaler is None else scaler.handle)
+            self._roots["scaler"] = scaler
 
     def bind_scale(self, scale: Any, found: Any = None) -> None:
         """Somebody else's scale and flag: arrays of one f32, read by each step; scale None: none."""
@@ -207,7 +209,24 @@ class Optimizer(Checkpoints, Hooks):
                 raise ValueError(f"a scale or flag of {memory.count} elements, expected 1")
         with self._lock:
             self._call(_c.bind_scale, *(memory and memory.address for memory in memories))
-            self._roots["scale"] = memories
+            self._roots["scale"] = memories, scale, found
+
+    def _configure_as(self, other: Optimizer) -> None:
+        """Takes over another's settings, scaler and hooks; not its schedules, whose clocks cannot be set."""
+        attached = [f"{name} of group {group}" for group in range(other.group_count)
+                    for name, hyper in hypers(other.group_rule(group)).items()
+                    if hyper.kind == _c.REAL and other.schedule(name, group)]
+        if attached:
+            raise Error(_c.E_STATE, f"a schedule is attached to {attached[0]}, and cannot be carried over "
+                        "to another optimizer: take it away first")
+        for name in hypers("settings"):
+            if self.get_setting(name) != (value := other.get_setting(name)):
+                self.set_setting(name, value)
+        if other._roots.get("scaler"):
+            self.attach_scaler(other._roots["scaler"])
+        if other._roots.get("scale"):
+            self.bind_scale(*other._roots["scale"][1:])
+        self._take_hooks(other)
 
     def grad_norm(self, type: float = 2, group: int = ALL, stream: Optional[int] = None) -> float:
         """Measures the bound gradients, scaled back and before clipping."""
