@@ -11,7 +11,7 @@ set -euo pipefail
 readonly release=bullseye
 # The host's own: a libtalus built on the host needs its glibc, libstdc++ and libgcc, which are
 # newer. All else must be of one release: Julia crashes in an exception with a newer libunwind.
-readonly of_host='libc6|libc-bin|libstdc++6|libgcc-s1|gcc-10-base|libcrypt1|dpkg|debconf|perl.*|tar|install-info'
+readonly of_host='libc6|libc-bin|libstdc\+\+6|libgcc-s1|gcc-10-base|libcrypt1|dpkg|debconf|perl.*|tar|install-info'
 
 fail() {
   echo "get_julia: $1" >&2
