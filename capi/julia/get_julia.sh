@@ -11,7 +11,8 @@ set -euo pipefail
 readonly release=bullseye
 # The host's own: a libtalus built on the host needs its glibc, libstdc++ and libgcc, which are
 # newer. All else must be of one release: Julia crashes in an exception with a newer libunwind.
-readonly of_host='libc6|libc-bin|libstdc\+\+6|libgcc-s1|gcc-10-base|libcrypt1|dpkg|debconf|perl.*|tar|install-info'
+of_host='libc6|libc-bin|libcrypt1|libstdc\+\+6|libgcc-s1|gcc-10-base'
+readonly of_host="$of_host|dpkg|debconf|perl.*|tar|install-info"
 
 fail() {
   echo "get_julia: $1" >&2
@@ -74,12 +75,13 @@ unpack() {
 }
 
 write_launcher() {
-  local libraries
-  libraries=$(echo "$prefix"/root/usr/lib/*-linux-gnu*)
+  local usr paths
+  usr=$(echo "$prefix"/root/usr/lib/*-linux-gnu*)
+  paths="$usr:$usr/julia:$prefix/root/lib/${usr##*/}"
   mkdir -p "$prefix/bin"
   cat > "$prefix/bin/julia" <<END
 #!/bin/sh
-export LD_LIBRARY_PATH="$libraries:$libraries/julia:$prefix/root/lib/${libraries##*/}\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}"
+export LD_LIBRARY_PATH="$paths\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}"
 export JULIA_DEPOT_PATH="\${JULIA_DEPOT_PATH:-$prefix/depot}"
 exec "$prefix/root/usr/bin/julia" --startup-file=no "\$@"
 END

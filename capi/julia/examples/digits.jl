@@ -58,7 +58,8 @@ end
 
 # Weights uniform within sqrt(6 / inputs) (He et al. 2015), biases 0.
 layer(random, outputs, inputs) =
-    (weight = [unit!(random) * sqrt(6f0 / inputs) for _ in 1:outputs, _ in 1:inputs], bias = zeros(Float32, outputs))
+    (weight = [unit!(random) * sqrt(6f0 / inputs) for _ in 1:outputs, _ in 1:inputs],
+     bias = zeros(Float32, outputs))
 
 create_model(random, pixels) =
     (hidden = layer(random, hidden, pixels), output = layer(random, classes, hidden))
@@ -85,12 +86,13 @@ function gradients(model, x, digits)
             output = (weight = d * h', bias = vec(sum(d; dims = 2))))
 end
 
-# Biases have a group of their own, since they do not decay; the rate falls in a line over the epochs.
+# Biases have a group of their own, since they do not decay; the rate falls in a line.
 function create_optimizer(model, epochs)
     opt = Talus.setup("adamw", model; lr = 0.01)
     biases = Talus.add_group!(opt; weight_decay = 0)
     Talus.move!(opt, biases, ["hidden.bias", "output.bias"])
-    falling = Schedule("linear"; start_factor = 1, end_factor = 1 / epochs, total_iters = max(epochs - 1, 1))
+    falling = Schedule("linear"; start_factor = 1, end_factor = 1 / epochs,
+                       total_iters = max(epochs - 1, 1))
     return Talus.attach!(opt, "lr", falling; clock = :manual)
 end
 
@@ -108,12 +110,13 @@ function train!(opt, model, training, validation, random, epochs, stop)
         train_epoch!(opt, model, training, random)
         Talus.set_clock!(opt, epoch + 1)
         stderr isa Base.TTY || continue
-        @printf(stderr, "\repoch %d of %d, validation accuracy %.4f", epoch + 1, epochs, accuracy(model, validation)[1])
+        @printf(stderr, "\repoch %d of %d, validation accuracy %.4f", epoch + 1, epochs,
+                accuracy(model, validation)[1])
     end
     stderr isa Base.TTY && println(stderr)
 end
 
-# The checkpoint holds the clock, which counts epochs; as a note it keeps where the random numbers are.
+# The checkpoint holds the clock, which counts epochs; a note, where the random numbers are.
 function save(opt, random, file)
     Talus.set_note!(opt, "digits.random", string(random.state))
     Talus.save(opt, file; params = true)
@@ -129,7 +132,8 @@ function options(arguments)
                  "--data" => joinpath(@__DIR__, "..", "..", "examples", "data", "digits.csv"))
     for i in 1:2:length(arguments)
         haskey(given, arguments[i]) && i < length(arguments) ||
-            error("digits.jl: got $(arguments[i]), expected $(join(sort(collect(keys(given))), ", ")), each with a value")
+            error("digits.jl: got $(arguments[i]), expected one of ",
+                  join(sort(collect(keys(given))), ", "), ", each with a value")
         given[arguments[i]] = arguments[i+1]
     end
     return given
@@ -147,9 +151,11 @@ function main()
     train!(opt, model, training, validation, random, epochs, parse(Int, given["--stop-after"]))
     isempty(given["--save"]) || save(opt, random, given["--save"])
     println(opt, ", ", Talus.stats(opt).steps, " steps")
-    @printf("validation accuracy %.4f (%d of %d)\n", accuracy(model, validation)..., length(validation))
+    @printf("validation accuracy %.4f (%d of %d)\n", accuracy(model, validation)...,
+            length(validation))
     # A run that was stopped has not ended, and does not look at the test third.
-    Talus.clock(opt) == epochs && @printf("test accuracy %.4f (%d of %d)\n", accuracy(model, test)..., length(test))
+    Talus.clock(opt) == epochs &&
+        @printf("test accuracy %.4f (%d of %d)\n", accuracy(model, test)..., length(test))
     close(opt)
 end
 

@@ -8,8 +8,8 @@ Talus: optimizers of the talus runtime for arrays of Julia.
 for the one here that wraps it. Unless a docstring says otherwise:
 
 - a failure throws `TalusError` and has changed nothing;
-- arrays are `DenseArray`s, used in place and kept alive until they are bound anew or the optimizer is
-  closed; one that has been resized is refused, one that has only moved is followed;
+- arrays are `DenseArray`s, used in place and kept alive until they are bound anew or the
+  optimizer is closed; one that has been resized is refused, one that has only moved is followed;
 - groups and parameters are the library's indices, from 0, as its messages name them; wherever a
   parameter is asked for, its name will do;
 - one optimizer takes one call at a time, from any task; different ones may be used at once.

@@ -1,10 +1,11 @@
 # Checkpoints, to files and streams, and notes.
 
 const save_flags = (params = 1, no_digest = 2)
-const load_flags = (allow_missing = 16, allow_extra = 32, convert = 64, keep_hyper = 128, params = 256,
-                    in_place = 512, check_only = 1024)
+const load_flags = (allow_missing = 16, allow_extra = 32, convert = 64, keep_hyper = 128,
+                    params = 256, in_place = 512, check_only = 1024)
 
-flag_bits(words, chosen) = foldl(|, (UInt64(words[name]) for (name, on) in pairs(chosen) if on); init = UInt64(0))
+flag_bits(words, chosen) =
+    foldl(|, (UInt64(words[name]) for (name, on) in pairs(chosen) if on); init = UInt64(0))
 
 # A function of the caller, and what it has thrown: that comes out, and the call is stopped.
 mutable struct Callback
@@ -39,7 +40,8 @@ function with_io(f, flags, progress, stream = nothing)
     callback = Callback(stream, progress, nothing)
     user = pointer_from_objref(callback)
     GC.@preserve callback begin
-        call = progress === nothing ? C_NULL : @cfunction(call_progress, Int32, (Ptr{Cvoid}, UInt64, UInt64))
+        call = progress === nothing ? C_NULL :
+            @cfunction(call_progress, Int32, (Ptr{Cvoid}, UInt64, UInt64))
         try
             pinned(() -> f(Ref(IOInfo(flags = flags, user = user, progress = call)), user))
         catch
@@ -52,12 +54,12 @@ end
 """
     save(opt, to; params = false, digest = true, progress = nothing, stream)
 
-Saves step counts, state, masters, hyperparameters, schedules, clocks and notes, with `params` also the
-parameters, as safetensors. `to` is a path (one that ends in `.safetensors.index.json` is an index with
-shards beside it), where the old file stays until the new one is whole, or an `IO` that the bytes are
-written to. `progress(done_bytes, total_bytes)` may return `false` to cancel. Sizes in the file are those of
-rows: a 2 x 3 array of Julia has shape [3, 2]. A long call blocks its thread, and a garbage collection
-waits for it.
+Saves step counts, state, masters, hyperparameters, schedules, clocks and notes, with `params` also
+the parameters, as safetensors. `to` is a path (one that ends in `.safetensors.index.json` is an
+index with shards beside it), where the old file stays until the new one is whole, or an `IO` that
+the bytes are written to. `progress(done_bytes, total_bytes)` may return `false` to cancel. Sizes in
+the file are those of rows: a 2 x 3 array of Julia has shape [3, 2]. A long call blocks its thread,
+and a garbage collection waits for it.
 """
 function save(opt::Optimizer, path::AbstractString; params::Bool = false, digest::Bool = true,
               progress = nothing, stream = current_stream(opt))
@@ -72,7 +74,8 @@ function save(opt::Optimizer, to::IO; params::Bool = false, digest::Bool = true,
     call = @cfunction(call_write, Int32, (Ptr{Cvoid}, Ptr{UInt8}, UInt64))
     with_io(flag_bits(save_flags, (params = params, no_digest = !digest)), progress, to) do io, user
         writer = Ref(WriterInfo(user = user, write = call))
-        @check talus_save_to(opt::Ptr{Cvoid}, writer::Ref{WriterInfo}, io::Ref{IOInfo}, stream::Ptr{Cvoid})
+        @check talus_save_to(opt::Ptr{Cvoid}, writer::Ref{WriterInfo}, io::Ref{IOInfo},
+                             stream::Ptr{Cvoid})
     end
 end
 
@@ -80,11 +83,13 @@ end
     load!(opt, from; params = false, allow_missing = false, allow_extra = false, convert = false,
           keep_hyper = false, in_place = false, check_only = false, progress = nothing, stream)
 
-Loads what `save` wrote, from a path or from an `IO` that can be sought, of which the rest is the checkpoint.
-All is checked before anything changes. `params`: the caller's arrays are written, too. Functions of schedules
-are missing then, see `set_function!`. A long call blocks its thread, and a garbage collection waits for it.
+Loads what `save` wrote, from a path or from an `IO` that can be sought, of which the rest is the
+checkpoint. All is checked before anything changes. `params`: the caller's arrays are written, too.
+Functions of schedules are missing then, see `set_function!`. A long call blocks its thread, and a
+garbage collection waits for it.
 """
-function load!(opt::Optimizer, path::AbstractString; progress = nothing, stream = current_stream(opt), flags...)
+function load!(opt::Optimizer, path::AbstractString; progress = nothing,
+               stream = current_stream(opt), flags...)
     follow!(opt)
     with_io(flag_bits(load_flags, known_flags(flags)), progress) do io, _
         @check talus_load(opt::Ptr{Cvoid}, path::Cstring, io::Ref{IOInfo}, stream::Ptr{Cvoid})
@@ -98,7 +103,8 @@ function load!(opt::Optimizer, from::IO; progress = nothing, stream = current_st
     call = @cfunction(call_read, Int32, (Ptr{Cvoid}, UInt64, Ptr{UInt8}, UInt64))
     with_io(flag_bits(load_flags, known_flags(flags)), progress, (from, start)) do io, user
         reader = Ref(ReaderInfo(user = user, size = bytes, read_at = call))
-        @check talus_load_from(opt::Ptr{Cvoid}, reader::Ref{ReaderInfo}, io::Ref{IOInfo}, stream::Ptr{Cvoid})
+        @check talus_load_from(opt::Ptr{Cvoid}, reader::Ref{ReaderInfo}, io::Ref{IOInfo},
+                               stream::Ptr{Cvoid})
     end
     return opt
 end
@@ -106,7 +112,8 @@ end
 function known_flags(flags)
     for name in keys(flags)
         haskey(load_flags, name) ||
-            throw(ArgumentError("load!: got keyword $name, expected one of progress, stream, $(join(keys(load_flags), ", "))"))
+            throw(ArgumentError("load!: got keyword $name, expected one of progress, stream, " *
+                                join(keys(load_flags), ", ")))
     end
     return flags
 end
@@ -121,7 +128,8 @@ end
 "Returns a note, `nothing` where there is none."
 function note(opt::Optimizer, key::AbstractString)
     needed = Ref{UInt64}(0)
-    @lib talus_get_note(opt::Ptr{Cvoid}, key::Cstring, C_NULL::Ptr{UInt8}, 0::UInt64, needed::Ref{UInt64})::Int32
+    @lib talus_get_note(opt::Ptr{Cvoid}, key::Cstring, C_NULL::Ptr{UInt8}, 0::UInt64,
+                        needed::Ref{UInt64})::Int32
     needed[] == 0 && return nothing
     bytes = zeros(UInt8, needed[])
     @check talus_get_note(opt::Ptr{Cvoid}, key::Cstring, bytes::Ptr{UInt8}, length(bytes)::UInt64,

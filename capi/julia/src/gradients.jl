@@ -3,8 +3,8 @@
 """
     bind_grad!(opt, parameter, gradient)
 
-Binds the gradient of one parameter until it is bound again. `nothing`: the step leaves the parameter
-out.
+Binds the gradient of one parameter until it is bound again. `nothing`: the step leaves the
+parameter out.
 """
 function bind_grad!(opt::Optimizer, which, gradient::Union{DenseArray,Nothing})
     return bind_grads!(opt, Union{DenseArray,Nothing}[gradient]; first = index_of(opt, which))
@@ -17,15 +17,17 @@ Binds a whole column in one call, all or none: those of parameters first, first 
 """
 function bind_grads!(opt::Optimizer, gradients::AbstractVector; first::Integer = 0)
     for (i, gradient) in enumerate(gradients)
-        gradient === nothing || check_match("gradient", param_info(opt, first + i - 1), :grad_dtype, gradient)
+        gradient === nothing && continue
+        check_match("gradient", param_info(opt, first + i - 1), :grad_dtype, gradient)
     end
-    point_grads!(opt, Int64(first), Union{Nothing,Bound}[g === nothing ? nothing : Bound(g) for g in gradients])
+    point_grads!(opt, Int64(first), map(bound_or_nothing, gradients))
     return opt
 end
 
 function point_grads!(opt, first::Int64, bounds)
     pointers = Ptr{Cvoid}[b === nothing ? C_NULL : b.pointer for b in bounds]
-    @check talus_bind_grads(opt::Ptr{Cvoid}, first::Int64, length(pointers)::Int64, pointers::Ptr{Ptr{Cvoid}})
+    @check talus_bind_grads(opt::Ptr{Cvoid}, first::Int64, length(pointers)::Int64,
+                            pointers::Ptr{Ptr{Cvoid}})
     for (i, bound) in enumerate(bounds)
         opt.grads[first+i] = bound
         delete!(opt.rows, first + i - 1)
@@ -36,11 +38,12 @@ end
     bind_rows!(opt, parameter, columns, values)
 
 Binds a gradient of some columns for the next step alone: `values[.., i]` is that of
-`parameter[.., columns[i]]`, counted from 1. (What is a column of a Julia array, an index of its last
-dimension, is a row of the library, which counts them from 0.) For algorithms of
+`parameter[.., columns[i]]`, counted from 1. (What is a column of a Julia array, an index of its
+last dimension, is a row of the library, which counts them from 0.) For algorithms of
 `names("row_gradients")`. `nothing` for both takes it back.
 """
-function bind_rows!(opt::Optimizer, which, columns::DenseVector{<:Union{Int32,Int64}}, values::DenseArray)
+function bind_rows!(opt::Optimizer, which, columns::DenseVector{<:Union{Int32,Int64}},
+                    values::DenseArray)
     index = index_of(opt, which)
     check_columns(param_info(opt, index), columns, values)
     rows = columns .- one(eltype(columns))
@@ -64,10 +67,12 @@ end
 function check_columns(info, columns, values)
     label = "parameter \"$(text(info.name))\": values"
     dtype(eltype(values)) == info.grad_dtype ||
-        throw(ArgumentError("$label have elements of $(eltype(values)), expected $(element_type(info.grad_dtype))"))
+        throw(ArgumentError("$label have elements of $(eltype(values)), " *
+                            "expected $(element_type(info.grad_dtype))"))
     whole = size_of(info)
     expected = (whole[1:max(end - 1, 0)]..., length(columns))
-    size(values) == expected || throw(DimensionMismatch("$label are $(size(values)), expected $expected"))
+    size(values) == expected ||
+        throw(DimensionMismatch("$label are $(size(values)), expected $expected"))
 end
 
 """
@@ -83,10 +88,11 @@ function zero_grad!(opt::Optimizer; unbind::Bool = false, stream = current_strea
     return opt
 end
 
-# An array that has been resized is not what was added; one that was moved meanwhile (push! and pop!,
-# say) still is, so only its pointer is told anew. Asked before each call that touches tensor memory.
+# An array that has been resized is not what was added; one that was moved meanwhile (push! and
+# pop!, say) still is, so only its pointer is told anew. Asked before each call that touches tensor
+# memory.
 
-has_moved(bound::Bound) = address(bound.array) != bound.pointer || length(bound.array) != bound.count
+has_moved(b::Bound) = address(b.array) != b.pointer || length(b.array) != b.count
 has_moved(::Nothing) = false
 
 function follow!(opt::Optimizer)
@@ -95,7 +101,7 @@ function follow!(opt::Optimizer)
     any(has_moved, opt.grads) && follow_grads!(opt)
     isempty(opt.state) || follow_state!(opt)
     isempty(opt.rows) || follow_rows!(opt)
-    opt.scale === nothing || any(has_moved, opt.scale) && bind_scale!(opt, map(b -> b === nothing ? nothing : b.array, opt.scale)...)
+    opt.scale === nothing || follow_scale!(opt)
 end
 
 function follow_data!(opt)
@@ -120,6 +126,11 @@ function follow_rows!(opt)
     for (index, (rows, values)) in collect(opt.rows)
         has_moved(values) && point_rows!(opt, index, rows, moved(opt, index, "values", values))
     end
+end
+
+function follow_scale!(opt)
+    any(has_moved, opt.scale) || return
+    bind_scale!(opt, map(bound -> bound === nothing ? nothing : bound.array, opt.scale)...)
 end
 
 function moved(opt, index, what, bound)

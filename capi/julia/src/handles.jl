@@ -9,11 +9,17 @@ Frees an optimizer, schedule or scaler, and lets go of its arrays; again: nothin
 once nobody refers to it any more. What is closed can no longer be used.
 """
 function Base.close(handle::Handle)
+    isopen(handle) && wait_device(handle)
+    return release!(handle)
+end
+
+# The finalizer: late, on any thread, so it neither throws nor waits for work of the caller's.
+function release!(handle::Handle)
     pointer = handle.pointer
     pointer == C_NULL && return nothing
     handle.pointer = C_NULL
     destroy(handle, pointer)
-    forget!(handle)
+    forget!(handle)  # after the library has let go of them
     return nothing
 end
 

@@ -42,8 +42,8 @@ function open_library(path)
         C_NULL, sprint(showerror, e)
     end
     handle == C_NULL &&
-        error("Talus: no library: $reason; expected libtalus.so.$ABI on the loader's path, or its file ",
-              "in the variable TALUS_LIB")
+        error("Talus: no library: $reason; expected libtalus.so.$ABI on the loader's path, or ",
+              "its file in the variable TALUS_LIB")
     version = Libdl.dlsym_e(handle, :talus_abi_version)
     version == C_NULL && error("Talus: $path is no libtalus: it has no talus_abi_version")
     abi = (@ccall $version()::UInt32) >> 16

@@ -17,7 +17,8 @@ function setup(rule, model; grad_eltype = nothing, state_eltype = nothing, maste
     isempty(leaves) && throw(ArgumentError("setup: the model has no array to train"))
     type, id = device === nothing ? device_of(last(first(leaves))) : device
     opt = Optimizer(rule; device = type, device_id = id, hyperparameters...)
-    first_index = add!(opt, leaves; grad_eltype = grad_eltype, state_eltype = state_eltype, master = master)
+    first_index = add!(opt, leaves; grad_eltype = grad_eltype, state_eltype = state_eltype,
+                       master = master)
     opt.model = (model, first_index)
     return opt
 end
@@ -25,8 +26,8 @@ end
 """
     update!(opt, gradients; stream)
 
-Binds the gradients of a model, in its shape, and takes a step. `nothing`, for an array or for a whole
-branch, leaves it out; so does a missing name. Returns `opt`.
+Binds the gradients of a model, in its shape, and takes a step. `nothing`, for an array or for a
+whole branch, leaves it out; so does a missing name. Returns `opt`.
 """
 function update!(opt::Optimizer, gradients; stream = current_stream(opt))
     model, first_index = model_of(opt)
@@ -39,8 +40,8 @@ end
 """
     update!(opt, model, gradients; stream)
 
-The same, as `Optimisers.update!`: returns `(opt, model)`. Arrays of the model that are others than before,
-of the same sizes, take their place.
+The same, as `Optimisers.update!`: returns `(opt, model)`. Arrays of the model that are others than
+before, of the same sizes, take their place.
 """
 function update!(opt::Optimizer, model, gradients; stream = current_stream(opt))
     first_index = model_of(opt)[2]
@@ -62,7 +63,8 @@ adjust!(opt::Optimizer, lr::Real) = set!(opt, "lr", lr)
 adjust!(opt::Optimizer; hyperparameters...) = set!(opt; hyperparameters...)
 
 function model_of(opt)
-    opt.model === nothing && throw(ArgumentError("update!: this optimizer was not made by setup: use step!"))
+    opt.model === nothing &&
+        throw(ArgumentError("update!: this optimizer was not made by setup: use step!"))
     return opt.model
 end
 
@@ -84,8 +86,8 @@ function collect_leaves!(leaves, x, path)
     elseif is_parameter(x)
         push!(leaves, path => x)
     elseif x isa AbstractArray{<:AbstractFloat}
-        throw(ArgumentError("$path: got a $(typeof(x)), expected a dense array of Float32, Float64, " *
-                            "Float16, or UInt16 (bf16): copy it"))
+        throw(ArgumentError("$path: got a $(typeof(x)), expected a dense array of Float32, " *
+                            "Float64, Float16, or UInt16 (bf16): copy it"))
     end
 end
 
@@ -93,10 +95,12 @@ end
 function gather!(column, x, gradient, path)
     if is_branch(x)
         check_keys(x, gradient, path)
-        foreach(key -> gather!(column, x[key], branch(gradient, key), join_path(path, key)), keys(x))
+        foreach(key -> gather!(column, x[key], branch(gradient, key), join_path(path, key)),
+                keys(x))
     elseif is_parameter(x)
         gradient === nothing || gradient isa DenseArray ||
-            throw(ArgumentError("gradient of $path: got a $(typeof(gradient)), expected a dense array or nothing: copy it"))
+            throw(ArgumentError("gradient of $path: got a $(typeof(gradient)), " *
+                                "expected a dense array or nothing: copy it"))
         push!(column, gradient)
     end
 end
@@ -106,7 +110,10 @@ branch(gradient, key) = key in keys(gradient) ? gradient[key] : nothing
 
 function check_keys(x, gradient, path)
     gradient === nothing && return
-    is_branch(gradient) || throw(ArgumentError("gradients of $path: got a $(typeof(gradient)), expected $(keys(x))"))
+    is_branch(gradient) ||
+        throw(ArgumentError("gradients of $path: got a $(typeof(gradient)), expected $(keys(x))"))
     unknown = setdiff(keys(gradient), keys(x))
-    isempty(unknown) || throw(ArgumentError("gradients of \"$path\": got $(join(unknown, ", ")), expected of $(join(keys(x), ", "))"))
+    isempty(unknown) && return
+    throw(ArgumentError("gradients of \"$path\": got $(join(unknown, ", ")), " *
+                        "expected of $(join(keys(x), ", "))"))
 end

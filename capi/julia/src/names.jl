@@ -18,8 +18,8 @@ build_info() = unsafe_string(@lib talus_build_info()::Cstring)
 """
     names(list)
 
-Returns the names of a list: `"algorithms"`, `"aliases"`, `"slots/adamw"`, `"schedules"`, `"features"`,
-and others that `"lists"` names.
+Returns the names of a list: `"algorithms"`, `"aliases"`, `"slots/adamw"`, `"schedules"`,
+`"features"`, and others that `"lists"` names.
 """
 function names(list::AbstractString)
     count = @lib talus_name_count(list::Cstring)::Int32
@@ -38,7 +38,8 @@ end
     hypers(owner)
 
 Describes each hyperparameter of an algorithm or alias, each of `"settings"`, of `"scaler"`, or of a
-schedule, as `"schedule/cosine"`: name, default, range, kind (`:real`, `:integer` or `:flag`) and what it is.
+schedule, as `"schedule/cosine"`: name, default, range, kind (`:real`, `:integer` or `:flag`) and
+what it is.
 """
 function hypers(owner::AbstractString)
     count = @lib talus_hyper_count(owner::Cstring)::Int32
@@ -60,7 +61,8 @@ function check_keywords(owner, keywords)
     isempty(keywords) && return
     known = [h.name for h in hypers(owner)]
     for name in keys(keywords)
-        name in known || throw(ArgumentError("$owner: got keyword $name, expected one of $(join(known, ", "))"))
+        name in known ||
+            throw(ArgumentError("$owner: got keyword $name, expected one of $(join(known, ", "))"))
     end
 end
 

@@ -7,6 +7,7 @@ struct Bound
     count::Int
 end
 Bound(array) = Bound(array, address(array), length(array))
+bound_or_nothing(array) = array === nothing ? nothing : Bound(array)
 
 """
     Optimizer(algorithm; device = Talus.CPU, device_id = 0, hyperparameters...)
@@ -34,7 +35,7 @@ mutable struct Optimizer <: Handle
         out = Ref{Ptr{Cvoid}}(C_NULL)
         @check talus_create(rule::Cstring, device::Int32, device_id::Int32, out::Ref{Ptr{Cvoid}})
         made = new(out[], device, [], [], Dict(), Dict(), nothing, nothing)
-        opt = finalizer(close, made)
+        opt = finalizer(release!, made)
         set!(opt; hyperparameters...)
         return opt
     end
@@ -74,7 +75,8 @@ group_count(opt::Optimizer) = Int(@lib talus_group_count(opt::Ptr{Cvoid})::Int32
 "Returns the algorithm of a group by its own name, never an alias."
 function algorithm(opt::Optimizer, group = 0)
     name = @lib talus_group_algorithm(opt::Ptr{Cvoid}, group::Int32)::Ptr{UInt8}
-    name == C_NULL && throw(TalusError(E_ARGUMENT, "no group $group, there are $(group_count(opt))"))
+    name == C_NULL &&
+        throw(TalusError(E_ARGUMENT, "no group $group, there are $(group_count(opt))"))
     return unsafe_string(name)
 end
 

@@ -3,8 +3,8 @@
 """
     Scaler(; device = Talus.CPU, device_id = 0, parameters...)
 
-Creates a loss scaler, with parameters of `hypers("scaler")`: multiply the loss by `scale(scaler)`, step
-the optimizers it is attached to, and `update!(scaler)`.
+Creates a loss scaler, with parameters of `hypers("scaler")`: multiply the loss by `scale(scaler)`,
+step the optimizers it is attached to, and `update!(scaler)`.
 """
 mutable struct Scaler <: Handle
     pointer::Ptr{Cvoid}
@@ -14,7 +14,7 @@ mutable struct Scaler <: Handle
         check_keywords("scaler", parameters)
         out = Ref{Ptr{Cvoid}}(C_NULL)
         @check talus_scaler_create(device::Int32, device_id::Int32, out::Ref{Ptr{Cvoid}})
-        scaler = finalizer(close, new(out[], device))
+        scaler = finalizer(release!, new(out[], device))
         foreach(name -> set!(scaler, name, parameters[name]), keys(parameters))
         return scaler
     end
@@ -74,7 +74,7 @@ function bind_scale!(opt::Optimizer, scale::Union{DenseArray{Float32},Nothing},
     end
     pointers = map(a -> a === nothing ? C_NULL : address(a), (scale, found))
     @check talus_bind_scale(opt::Ptr{Cvoid}, pointers[1]::Ptr{Cvoid}, pointers[2]::Ptr{Cvoid})
-    opt.scale = scale === nothing ? nothing : map(a -> a === nothing ? nothing : Bound(a), (scale, found))
+    opt.scale = scale === nothing ? nothing : map(bound_or_nothing, (scale, found))
     return opt
 end
 
@@ -98,8 +98,8 @@ back and before clipping.
 function grad_norm(opt; type::Real = 2, group = ALL, stream = stream_of(listed(opt)))
     norm = Ref(0.0)
     with_pointers(listed(opt)) do list
-        @check talus_grad_norm(list::Ptr{Ptr{Cvoid}}, length(list)::Int32, group::Int32, type::Float64,
-                               norm::Ref{Float64}, stream::Ptr{Cvoid})
+        @check talus_grad_norm(list::Ptr{Ptr{Cvoid}}, length(list)::Int32, group::Int32,
+                               type::Float64, norm::Ref{Float64}, stream::Ptr{Cvoid})
     end
     return norm[]
 end
@@ -107,10 +107,11 @@ end
 """
     clip_grad_norm!(opt, max_norm; type = 2, group = Talus.ALL, stream)
 
-Measures the same, and has the next step of each, and that alone, clipped to `max_norm`. Gradients are not
-written.
+Measures the same, and has the next step of each, and that alone, clipped to `max_norm`. Gradients
+are not written.
 """
-function clip_grad_norm!(opt, max_norm::Real; type::Real = 2, group = ALL, stream = stream_of(listed(opt)))
+function clip_grad_norm!(opt, max_norm::Real; type::Real = 2, group = ALL,
+                         stream = stream_of(listed(opt)))
     norm = Ref(0.0)
     with_pointers(listed(opt)) do list
         @check talus_clip_grad_norm(list::Ptr{Ptr{Cvoid}}, length(list)::Int32, group::Int32,
@@ -129,8 +130,8 @@ function export_param(opt::Optimizer, which; view = "master", stream = current_s
     index = index_of(opt, which)
     copy = allocate(opt, Float32, size_of(param_info(opt, index)))
     follow!(opt)
-    @check talus_export_param(opt::Ptr{Cvoid}, view::Cstring, index::Int64, address(copy)::Ptr{Cvoid},
-                              dtype(Float32)::Int32, stream::Ptr{Cvoid})
+    @check talus_export_param(opt::Ptr{Cvoid}, view::Cstring, index::Int64,
+                              address(copy)::Ptr{Cvoid}, dtype(Float32)::Int32, stream::Ptr{Cvoid})
     return copy
 end
 
@@ -146,9 +147,9 @@ end
 """
     import_param!(opt, parameter, master = nothing; view = "master")
 
-Sets the master, and the parameter with it. `nothing`: the parameter was written from outside (weights
-loaded, pruned), and its master starts again from it; without this call the next step undoes what was
-written.
+Sets the master, and the parameter with it. `nothing`: the parameter was written from outside
+(weights loaded, pruned), and its master starts again from it; without this call the next step
+undoes what was written.
 """
 function import_param!(opt::Optimizer, which, master::Union{DenseArray{Float32},Nothing} = nothing;
                        view = "master", stream = current_stream(opt))

@@ -4,8 +4,9 @@
     Schedule(kind; milestones, pieces, parameters...)
     Schedule(f, kind = "lambda")
 
-Creates a schedule of a kind in `names("schedules")`, with parameters of `hypers("schedule/KIND")`. `f(t)`
-is the factor of `"lambda"` or `"multiplicative"`; it is pure, and an exception of it fails the step.
+Creates a schedule of a kind in `names("schedules")`, with parameters of `hypers("schedule/KIND")`.
+`f(t)` is the factor of `"lambda"` or `"multiplicative"`; it is pure, and an exception of it fails
+the step.
 
     warmup, decay = Schedule("linear"; total_iters = 500), Schedule("cosine"; T_max = 9500)
     Talus.attach!(opt, "lr", Schedule("sequential"; pieces = [warmup, decay], milestones = [500]))
@@ -14,10 +15,11 @@ mutable struct Schedule <: Handle
     pointer::Ptr{Cvoid}
 
     # Takes over a reference.
-    Schedule(owned::Ptr{Cvoid}) = finalizer(close, new(owned))
+    Schedule(owned::Ptr{Cvoid}) = finalizer(release!, new(owned))
 end
 
-function Schedule(kind::Union{AbstractString,Symbol}; milestones = nothing, pieces = (), parameters...)
+function Schedule(kind::Union{AbstractString,Symbol}; milestones = nothing, pieces = (),
+                  parameters...)
     check_keywords("schedule/$kind", parameters)
     out = Ref{Ptr{Cvoid}}(C_NULL)
     @check talus_schedule_create(String(kind)::Cstring, out::Ref{Ptr{Cvoid}})
@@ -94,20 +96,31 @@ end
 function value(schedule::Schedule, base::Real, t::Integer)
     out = Ref(0.0)
     calling() do
-        @check talus_schedule_value(schedule::Ptr{Cvoid}, base::Float64, t::Int64, out::Ref{Float64})
+        @check talus_schedule_value(schedule::Ptr{Cvoid}, base::Float64, t::Int64,
+                                    out::Ref{Float64})
     end
     return out[]
 end
 
 # A function may outlive every Schedule that refers to it, on an optimizer or as a piece. So it is
 # rooted here, until the library says that it is done with it. That may be within a finalizer, which
-# must not take a lock: it only marks the root, and the next one that is added sweeps.
+# must not take a lock: it only marks the root. Roots are swept whenever their number has doubled.
 mutable struct Root
     f::Any
     dead::Threads.Atomic{Bool}
 end
 const roots = Root[]
 const roots_lock = ReentrantLock()
+const sweep_at = Ref(16)
+
+function add_root!(root)
+    lock(roots_lock) do
+        push!(roots, root)
+        length(roots) < sweep_at[] && return
+        filter!(r -> !r.dead[], roots)
+        sweep_at[] = max(16, 2 * length(roots))
+    end
+end
 
 function call_schedule(user::Ptr{Cvoid}, t::Int64)::Float64
     try
@@ -136,7 +149,10 @@ function calling(f)
     end
 end
 
-"Gives a lambda or multiplicative schedule its function, t -> factor; also after a load, which has none."
+"""
+Gives a lambda or multiplicative schedule its function, t -> factor; also after a load, which has
+none.
+"""
 function set_function!(schedule::Schedule, f)
     root = Root(f, Threads.Atomic{Bool}(false))
     call = @cfunction(call_schedule, Float64, (Ptr{Cvoid}, Int64))
@@ -144,10 +160,7 @@ function set_function!(schedule::Schedule, f)
     GC.@preserve root begin
         @check talus_schedule_set_function(schedule::Ptr{Cvoid}, call::Ptr{Cvoid},
                                            pointer_from_objref(root)::Ptr{Cvoid}, done::Ptr{Cvoid})
-        lock(roots_lock) do
-            filter!(r -> !r.dead[], roots)
-            push!(roots, root)
-        end
+        add_root!(root)
     end
     return schedule
 end
@@ -171,11 +184,14 @@ function attach_pointer!(opt, hyper, schedule, group, clock)
     return opt
 end
 
-"Returns the schedule of a hyperparameter and its clock, or `nothing`. A load brings schedules of its own."
+"""
+Returns the schedule of a hyperparameter and its clock, or `nothing`. A load brings schedules of its
+own.
+"""
 function schedule(opt::Optimizer, hyper; group = 0)
     out, clock = Ref{Ptr{Cvoid}}(C_NULL), Ref{Int32}(0)
-    @check talus_get_schedule(opt::Ptr{Cvoid}, group::Int32, String(hyper)::Cstring, out::Ref{Ptr{Cvoid}},
-                              clock::Ref{Int32})
+    @check talus_get_schedule(opt::Ptr{Cvoid}, group::Int32, String(hyper)::Cstring,
+                              out::Ref{Ptr{Cvoid}}, clock::Ref{Int32})
     return out[] == C_NULL ? nothing : (schedule = Schedule(out[]), clock = keys(clocks)[clock[]+1])
 end
 
@@ -183,7 +199,8 @@ end
 function value_now(opt::Optimizer, name; group = 0)
     out = Ref(0.0)
     calling() do
-        @check talus_value_now(opt::Ptr{Cvoid}, group::Int32, String(name)::Cstring, out::Ref{Float64})
+        @check talus_value_now(opt::Ptr{Cvoid}, group::Int32, String(name)::Cstring,
+                               out::Ref{Float64})
     end
     return out[]
 end

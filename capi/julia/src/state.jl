@@ -3,8 +3,8 @@
 """
     states(opt)
 
-Describes all state tensors: parameters in order, slots in order; `data` is a pointer to live memory,
-NULL until there is some.
+Describes all state tensors: parameters in order, slots in order; `data` is a pointer to live
+memory, NULL until there is some.
 """
 function states(opt::Optimizer)
     count = @lib talus_state_count(opt::Ptr{Cvoid})::Int64
@@ -33,8 +33,8 @@ end
 """
     unsafe_state(opt, parameter, slot)
 
-Views a state tensor: live memory of the library, to be written only between calls, and gone when the
-optimizer is closed or the state is elsewhere (see talus_state).
+Views a state tensor: live memory of the library, to be written only between calls, and gone when
+the optimizer is closed or the state is elsewhere (see talus_state).
 """
 function unsafe_state(opt::Optimizer, which, slot::AbstractString)
     index = index_of(opt, which)

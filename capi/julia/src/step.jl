@@ -9,11 +9,16 @@ is_remote(handle) = handle.device != CPU && device_calls[] !== nothing
 current_stream(handle::Union{Optimizer,Scaler}) =
     is_remote(handle) ? device_calls[].stream()::Ptr{Cvoid} : C_NULL
 
+# Before arrays are let go: who manages their memory may hand it out again at once.
+wait_device(handle::Union{Optimizer,Scaler}) = is_remote(handle) && device_calls[].wait()
+wait_device(::Schedule) = nothing
+
 allocate(opt, T, dims) = is_remote(opt) ? device_calls[].allocate(T, dims) : zeros(T, dims)
 
 function wrap(opt, T, pointer, dims)
     is_remote(opt) && return device_calls[].wrap(T, pointer, dims)
-    opt.device == CPU || throw(TalusError(E_ARGUMENT, "state is on a device: load CUDA, or use states(opt)"))
+    opt.device == CPU ||
+        throw(TalusError(E_ARGUMENT, "state is on a device: load CUDA, or use states(opt)"))
     return unsafe_wrap(Array, Ptr{T}(pointer), dims)
 end
 
@@ -73,9 +78,9 @@ end
 """
     step!(f, opt; stream)
 
-Calls `f()`, which computes the gradients and returns the loss, then takes a step and returns the loss. `f`
-may bind and zero gradients of the optimizer, and call nothing else of it. An exception of `f` comes out of
-this call, and no step was taken.
+Calls `f()`, which computes the gradients and returns the loss, then takes a step and returns the
+loss. `f` may bind and zero gradients of the optimizer, and call nothing else of it. An exception of
+`f` comes out of this call, and no step was taken.
 
     loss = Talus.step!(opt) do
         gradient .= 2 .* (weight .- target)
@@ -91,8 +96,8 @@ function step!(f, opt::Optimizer; stream = current_stream(opt))
         try
             calling() do
                 @check talus_step_closure(opt::Ptr{Cvoid}, call::Ptr{Cvoid},
-                                          pointer_from_objref(closure)::Ptr{Cvoid}, loss::Ref{Float64},
-                                          stream::Ptr{Cvoid})
+                                          pointer_from_objref(closure)::Ptr{Cvoid},
+                                          loss::Ref{Float64}, stream::Ptr{Cvoid})
             end
         catch
             closure.thrown === nothing ? rethrow() : throw(closure.thrown)

@@ -1,5 +1,5 @@
-# The structs of talus.h, field for field, and its numbers. Text is a Ptr{UInt8}, which a struct does
-# not root: whoever fills one in preserves it.
+# The structs of talus.h, field for field, and its numbers. Text is a Ptr{UInt8}, which a struct
+# does not root: whoever fills one in preserves it.
 
 Base.@kwdef struct HyperInfo  # talus_hyper
     struct_size::UInt32 = sizeof(HyperInfo)
@@ -122,8 +122,8 @@ end
 """
     element_dtype(T)
 
-Returns the library's number of an element type, 0 for one that it does not have. `UInt16` holds the bits
-of a bf16; for a bf16 type of another package add a method:
+Returns the library's number of an element type, 0 for one that it does not have. `UInt16` holds the
+bits of a bf16; for a bf16 type of another package add a method:
 `Talus.element_dtype(::Type{BFloat16}) = Talus.element_dtype(UInt16)`.
 """
 element_dtype(::Type) = Int32(0)
@@ -136,7 +136,8 @@ dtype(::Nothing) = Int32(0)  # the default
 function dtype(T::Type)
     number = element_dtype(T)
     number == 0 &&
-        throw(ArgumentError("got elements of $T, expected Float32, Float64, Float16, or UInt16 (bf16)"))
+        throw(ArgumentError("got elements of $T, expected Float32, Float64, Float16, or UInt16 " *
+                            "(bf16)"))
     return number
 end
 

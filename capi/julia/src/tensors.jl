@@ -16,12 +16,13 @@ device_of(::DenseArray) = (CPU, 0)
 extents(array) = Int64[reverse(size(array))...]
 
 """
-    add!(opt, parameter, gradient = nothing; name, group = 0, grad_eltype, state_eltype, master = :auto)
+    add!(opt, parameter, gradient = nothing; name, group = 0, grad_eltype, state_eltype,
+         master = :auto)
 
 Adds a parameter and returns its index. The step reads `gradient` and writes `parameter` in place.
-Without a gradient yet, `grad_eltype` says what it will be (default: the parameter's). Behind Float16
-and bf16 (`UInt16`) there is an f32 master, unless `master` is `:none`. A view or a transpose is a
-`MethodError`: copy it.
+Without a gradient yet, `grad_eltype` says what it will be (default: the parameter's). Behind
+Float16 and bf16 (`UInt16`) there is an f32 master, unless `master` is `:none`. A view or a
+transpose is a `MethodError`: copy it.
 """
 function add!(opt::Optimizer, parameter::DenseArray, gradient::Union{DenseArray,Nothing} = nothing;
               name::Union{AbstractString,Nothing} = nothing, group = 0, options...)
@@ -33,10 +34,12 @@ end
 
 Adds several, all or none, and returns the index of the first.
 """
-function add!(opt::Optimizer, parameters::Vector{<:Pair}, gradients::Vector = fill(nothing, length(parameters));
+function add!(opt::Optimizer, parameters::Vector{<:Pair},
+              gradients::Vector = fill(nothing, length(parameters));
               group = 0, grad_eltype = nothing, state_eltype = nothing, master::Symbol = :auto)
     length(parameters) == length(gradients) ||
-        throw(DimensionMismatch("got $(length(gradients)) gradients, expected $(length(parameters))"))
+        throw(DimensionMismatch("got $(length(gradients)) gradients, " *
+                                "expected $(length(parameters))"))
     foreach(check_gradient, parameters, gradients)
     roots = Any[]
     infos = [describe(parameters[i], gradients[i], grad_eltype, state_eltype, master, roots)
@@ -47,13 +50,14 @@ function add!(opt::Optimizer, parameters::Vector{<:Pair}, gradients::Vector = fi
                                 infos::Ptr{ParamInfo}, first::Ref{Int64})
     end
     append!(opt.data, Bound[Bound(p) for (_, p) in parameters])
-    append!(opt.grads, Union{Nothing,Bound}[g === nothing ? nothing : Bound(g) for g in gradients])
+    append!(opt.grads, map(bound_or_nothing, gradients))
     return first[]
 end
 
 function check_gradient((name, parameter)::Pair, gradient)
     (gradient === nothing || size(parameter) == size(gradient)) && return
-    throw(DimensionMismatch("parameter $(repr(name)): gradient is $(size(gradient)), expected $(size(parameter))"))
+    throw(DimensionMismatch("parameter $(repr(name)): gradient is $(size(gradient)), " *
+                            "expected $(size(parameter))"))
 end
 
 # Its text and shape live in roots until the library has copied them.
@@ -98,7 +102,8 @@ function param(opt::Optimizer, which)
     index = index_of(opt, which)
     info = param_info(opt, index)
     return GC.@preserve opt (
-        index = index, name = text(info.name), size = size_of(info), eltype = element_type(info.dtype),
+        index = index, name = text(info.name), size = size_of(info),
+        eltype = element_type(info.dtype),
         grad_eltype = element_type(info.grad_dtype), state_eltype = element_type(info.state_dtype),
         master = keys(masters)[info.master+1],
         group = Int(@lib talus_param_group(opt::Ptr{Cvoid}, index::Int64)::Int32))
@@ -110,11 +115,13 @@ indices_of(opt, which::Union{Integer,AbstractString}) = Int64[index_of(opt, whic
 """
     move!(opt, group, parameters)
 
-Moves parameters (one, or several) to a group of the same rule; step counts, state and gradients follow.
+Moves parameters (one, or several) to a group of the same rule; step counts, state and gradients
+follow.
 """
 function move!(opt::Optimizer, group, which)
     params = indices_of(opt, which)
-    @check talus_move_params(opt::Ptr{Cvoid}, group::Int32, length(params)::Int64, params::Ptr{Int64})
+    @check talus_move_params(opt::Ptr{Cvoid}, group::Int32, length(params)::Int64,
+                             params::Ptr{Int64})
     return opt
 end
 
@@ -156,17 +163,20 @@ function check_match(what, info::ParamInfo, field::Symbol, array)
     expected = getfield(info, field)
     label = "parameter \"$(text(info.name))\": $what"
     dtype(eltype(array)) == expected ||
-        throw(ArgumentError("$label has elements of $(eltype(array)), expected $(element_type(expected))"))
+        throw(ArgumentError("$label has elements of $(eltype(array)), " *
+                            "expected $(element_type(expected))"))
     size(array) == size_of(info) ||
         throw(DimensionMismatch("$label is $(size(array)), expected $(size_of(info))"))
 end
 
 "Describes the bytes for each element of a parameter of these element types; see talus_bytes."
-function bytes_per_param(opt::Optimizer; eltype = Float32, grad_eltype = nothing, state_eltype = nothing,
-                         master::Symbol = :auto, group = 0)
+function bytes_per_param(opt::Optimizer; eltype = Float32, grad_eltype = nothing,
+                         state_eltype = nothing, master::Symbol = :auto, group = 0)
     info = Ref(ParamInfo(dtype = dtype(eltype), grad_dtype = dtype(grad_eltype),
-                         state_dtype = dtype(state_eltype), master = choose("master", masters, master)))
+                         state_dtype = dtype(state_eltype),
+                         master = choose("master", masters, master)))
     out = Ref(BytesInfo())
-    @check talus_bytes_per_param(opt::Ptr{Cvoid}, group::Int32, info::Ref{ParamInfo}, out::Ref{BytesInfo})
+    @check talus_bytes_per_param(opt::Ptr{Cvoid}, group::Int32, info::Ref{ParamInfo},
+                                 out::Ref{BytesInfo})
     return named(out[])
 end

@@ -64,12 +64,14 @@ end
 function rows(run, opt, index, values, numbers...)
     size = Talus.param(run[opt], int(index)).size
     columns = int.(collect(numbers)) .+ 1
-    Talus.bind_rows!(run[opt], int(index), columns, reshape(run[values], size[1:end-1]..., length(columns)))
+    Talus.bind_rows!(run[opt], int(index), columns,
+                     reshape(run[values], size[1:end-1]..., length(columns)))
 end
 
 function bytes(run, opt, group, data, grad, state, master)
     found = Talus.bytes_per_param(run[opt]; eltype = type_of(data), grad_eltype = type_of(grad),
-                                  state_eltype = type_of(state), master = master_of(master), group = int(group))
+                                  state_eltype = type_of(state), master = master_of(master),
+                                  group = int(group))
     return bits(collect(values(found)))
 end
 
@@ -79,7 +81,8 @@ end
 
 function same_file(run, a, b)
     contents = read.(path.(Ref(run), (a, b)))
-    contents[1] == contents[2] && !isempty(contents[1]) || fault(a, "and", b, "differ, or are empty")
+    contents[1] == contents[2] && !isempty(contents[1]) ||
+        fault(a, "and", b, "differ, or are empty")
 end
 
 attach(run, opt, group, hyper, s) = s == "-" ? Talus.detach!(run[opt], hyper; group = int(group)) :

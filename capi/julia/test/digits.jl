@@ -3,7 +3,8 @@ using Test
 
 const example = joinpath(@__DIR__, "..", "examples", "digits.jl")
 
-train(arguments...) = read(`$(Base.julia_cmd()) --startup-file=no $example $(collect(arguments))`, String)
+train(arguments...) = read(`$(Base.julia_cmd()) --startup-file=no $example $(collect(arguments))`,
+                           String)
 
 @testset "digits" begin
     mktempdir() do folder

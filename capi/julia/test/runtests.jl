@@ -17,7 +17,10 @@ function caught(f)
 end
 
 # A TalusError of this name whose text has all the words.
-refused(f, name, words...) = (e = caught(f); e isa TalusError && e.name == name && all(w -> occursin(w, e.message), words))
+function refused(f, name, words...)
+    e = caught(f)
+    return e isa TalusError && e.name == name && all(word -> occursin(word, e.message), words)
+end
 
 # What cannot run on this machine says so.
 skipped(what) = println("SKIPPED: ", what)

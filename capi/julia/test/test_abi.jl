@@ -1,8 +1,10 @@
 # The declarations against the header and the library, and libraries that are none.
 
-const structs = ("talus_hyper" => Talus.HyperInfo, "talus_param" => Talus.ParamInfo, "talus_rows" => Talus.RowsInfo,
-                 "talus_state" => Talus.StateInfo, "talus_bytes" => Talus.BytesInfo, "talus_stats" => Talus.StatsInfo,
-                 "talus_io" => Talus.IOInfo, "talus_writer" => Talus.WriterInfo, "talus_reader" => Talus.ReaderInfo)
+const structs = ("talus_hyper" => Talus.HyperInfo, "talus_param" => Talus.ParamInfo,
+                 "talus_rows" => Talus.RowsInfo, "talus_state" => Talus.StateInfo,
+                 "talus_bytes" => Talus.BytesInfo, "talus_stats" => Talus.StatsInfo,
+                 "talus_io" => Talus.IOInfo, "talus_writer" => Talus.WriterInfo,
+                 "talus_reader" => Talus.ReaderInfo)
 const include_folder = normpath(@__DIR__, "..", "..", "..", "include")
 const header = joinpath(include_folder, "talus.h")
 const cc = Sys.which("cc")
@@ -17,8 +19,8 @@ function layout_program()
            "int main(void) { $(join(lines, "\n")) return 0; }\n"
 end
 
-layout(type) = join([string(sizeof(type));
-                     ["$(fieldoffset(type, i)):$(sizeof(fieldtype(type, i)))" for i in 1:fieldcount(type)]], " ")
+place(type, i) = "$(fieldoffset(type, i)):$(sizeof(fieldtype(type, i)))"
+layout(type) = join([sizeof(type); [place(type, i) for i in 1:fieldcount(type)]], " ")
 
 function compile(folder, name, source, flags...)
     file = joinpath(folder, "$name.c")
@@ -39,11 +41,13 @@ end
     end
 end
 
-@testset "every function of the header is wrapped, but for hooks that Julia must not be called by" begin
+@testset "every function of the header is wrapped, but for hooks that must not call Julia" begin
     if isfile(header)
-        declared = Set(Symbol(m[1]) for m in eachmatch(r"TALUS_API[^;(]*?\b(talus_\w+)\(", read(header, String)))
+        found = eachmatch(r"TALUS_API[^;(]*?\b(talus_\w+)\(", read(header, String))
+        declared = Set(Symbol(m[1]) for m in found)
         @test length(declared) > 60
-        @test setdiff(declared, Talus.wrapped) == Set((:talus_set_parallel_for, :talus_set_allocator, :talus_set_log))
+        hooks = Set((:talus_set_parallel_for, :talus_set_allocator, :talus_set_log))
+        @test setdiff(declared, Talus.wrapped) == hooks
         @test isempty(setdiff(Talus.wrapped, declared))
     else
         skipped("functions, because there is no header")
@@ -59,7 +63,8 @@ end
 end
 
 @testset "a library that is missing, another one, or of another ABI is refused in words" begin
-    load(path) = run_julia("-e", "push!(LOAD_PATH, $(repr(dirname(@__DIR__)))); using Talus"; TALUS_LIB = path)
+    load(path) = run_julia("-e", "push!(LOAD_PATH, $(repr(dirname(@__DIR__)))); using Talus";
+                           TALUS_LIB = path)
     status, output = load("/nowhere/libtalus.so.0")
     @test status != 0 && occursin("/nowhere/libtalus.so.0", output) && occursin("TALUS_LIB", output)
     if cc === nothing
@@ -69,10 +74,12 @@ end
             other = compile(folder, "other.so", "int x;", "-shared")
             status, output = load(other)
             @test status != 0 && occursin("is no libtalus", output)
-            newer = compile(folder, "newer.so", "unsigned talus_abi_version(void) { return 9u << 16; }", "-shared")
+            newer = compile(folder, "newer.so",
+                            "unsigned talus_abi_version(void) { return 9u << 16; }", "-shared")
             status, output = load(newer)
             @test status != 0 && occursin("has ABI 9, expected $(Talus.ABI)", output)
-            older = compile(folder, "older.so", "unsigned talus_abi_version(void) { return 0; }", "-shared")
+            older = compile(folder, "older.so", "unsigned talus_abi_version(void) { return 0; }",
+                            "-shared")
             status, output = load(older)
             @test status != 0 && occursin(r"has no talus_\w+", output)
         end

@@ -1,9 +1,16 @@
 # Models of nested tuples, as users of Optimisers.jl have them.
 
-model_of_two() = (layers = ((weight = Float32[1 2; 3 4], bias = Float32[1, 2], act = tanh),
-                            (weight = Float32[5 6], bias = nothing, kept = [1, 2])), scale = [2.0], name = "net")
-ones_like(model) = (layers = ((weight = ones(Float32, 2, 2), bias = ones(Float32, 2), act = nothing),
-                              (weight = ones(Float32, 1, 2), bias = nothing, kept = nothing)), scale = [1.0])
+function model_of_two()
+    first = (weight = Float32[1 2; 3 4], bias = Float32[1, 2], act = tanh)
+    second = (weight = Float32[5 6], bias = nothing, kept = [1, 2])
+    return (layers = (first, second), scale = [2.0], name = "net")
+end
+
+function ones_like(model)
+    first = (weight = ones(Float32, 2, 2), bias = ones(Float32, 2), act = nothing)
+    second = (weight = ones(Float32, 1, 2), bias = nothing, kept = nothing)
+    return (layers = (first, second), scale = [1.0])
+end
 
 @testset "names are the paths to the arrays" begin
     opt = Talus.setup("sgd", model_of_two())
@@ -28,7 +35,8 @@ end
     model = model_of_two()
     opt = Talus.setup("sgd", model; lr = 1)
     Talus.update!(opt, (layers = (nothing, (weight = ones(Float32, 1, 2),)), scale = nothing))
-    @test model.layers[1].weight == Float32[1 2; 3 4] && model.layers[2].weight == Float32[4 5] && model.scale == [2]
+    @test model.layers[1].weight == Float32[1 2; 3 4] && model.layers[2].weight == Float32[4 5] &&
+        model.scale == [2]
     @test Talus.steps(opt, "layers.1.weight") == 0 && Talus.steps(opt, "layers.2.weight") == 1
 end
 
@@ -36,9 +44,10 @@ end
     model = model_of_two()
     opt = Talus.setup("sgd", model; lr = 1)
     good = ones_like(model)
-    for bad in (merge(good, (layer = nothing,)), merge(good, (scale = [1.0, 2.0],)), merge(good, (scale = 1.0,)),
-                merge(good, (scale = view([1.0, 2.0], 1:1),)), merge(good, (layers = (good.layers..., nothing),)),
-                merge(good, (layers = 3,)), merge(good, (scale = Float32[1],)))
+    wrong = ((layer = nothing,), (scale = [1.0, 2.0],), (scale = 1.0,), (scale = Float32[1],),
+             (scale = view([1.0, 2.0], 1:1),), (layers = (good.layers..., nothing),), (layers = 3,))
+    for part in wrong
+        bad = merge(good, part)
         @test caught(() -> Talus.update!(opt, bad)) isa Union{ArgumentError,DimensionMismatch}
     end
     @test model.scale == [2] && Talus.steps(opt, "scale") == 0
@@ -50,9 +59,11 @@ end
     opt, model = Talus.update!(opt, model, ones_like(model))
     replaced = merge(model, (scale = [10.0],))
     opt, replaced = Talus.update!(opt, replaced, ones_like(model))
-    @test replaced.scale == [9.0] && model.scale == [1.0] && replaced.layers[1].bias == Float32[-1, 0]
+    @test replaced.scale == [9.0] && model.scale == [1.0]
+    @test replaced.layers[1].bias == Float32[-1, 0]
     @test caught(() -> Talus.update!(opt, (scale = [1.0],), ones_like(model))) isa ArgumentError
-    @test caught(() -> Talus.update!(opt, merge(model, (scale = [1.0, 2.0],)), ones_like(model))) isa DimensionMismatch
+    longer = merge(model, (scale = [1.0, 2.0],))
+    @test caught(() -> Talus.update!(opt, longer, ones_like(model))) isa DimensionMismatch
 end
 
 @testset "what cannot be trained where it is, is refused" begin

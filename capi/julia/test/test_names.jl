@@ -26,7 +26,8 @@ end
 end
 
 @testset "an unknown keyword is refused with the known ones" begin
-    for f in (() -> Optimizer("adamw"; learning_rate = 1), () -> Talus.setup("adamw", [[1f0]]; learning_rate = 1),
+    for f in (() -> Optimizer("adamw"; learning_rate = 1),
+              () -> Talus.setup("adamw", [[1f0]]; learning_rate = 1),
               () -> Talus.add_group!(Optimizer("sgd"), "adamw"; learning_rate = 1))
         e = caught(f)
         @test e isa ArgumentError && occursin("learning_rate", e.msg) && occursin("beta1", e.msg)

@@ -15,7 +15,8 @@
 end
 
 @testset "docstrings for what users call" begin
-    undocumented = [name for name in (:setup, :update!, :add!, :step!, :save, :load!, :bind_rows!, :state, :names)
+    undocumented = [name for name in (:setup, :update!, :add!, :step!, :save, :load!, :bind_rows!,
+                                      :state, :names)
                     if Base.Docs.doc(getfield(Talus, name)) === nothing]
     @test isempty(undocumented)
 end

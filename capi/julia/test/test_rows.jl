@@ -15,8 +15,9 @@ end
 @testset "a column that is not there, or values of another size, are refused" begin
     opt = Optimizer("sparse_adam")
     Talus.add!(opt, zeros(Float32, 2, 4))
-    @test refused(() -> Talus.bind_rows!(opt, 0, [5], zeros(Float32, 2, 1)), "TALUS_E_ARGUMENT", "4")
-    @test refused(() -> Talus.bind_rows!(opt, 0, [0], zeros(Float32, 2, 1)), "TALUS_E_ARGUMENT", "-1")
+    one = zeros(Float32, 2, 1)
+    @test refused(() -> Talus.bind_rows!(opt, 0, [5], one), "TALUS_E_ARGUMENT", "4")
+    @test refused(() -> Talus.bind_rows!(opt, 0, [0], one), "TALUS_E_ARGUMENT", "-1")
     @test caught(() -> Talus.bind_rows!(opt, 0, [1], zeros(Float32, 2, 2))) isa DimensionMismatch
     @test caught(() -> Talus.bind_rows!(opt, 0, [1], zeros(Float16, 2, 1))) isa ArgumentError
     @test caught(() -> Talus.bind_rows!(opt, 0, [1.0], zeros(Float32, 2, 1))) isa MethodError

@@ -47,15 +47,21 @@ end
     @test refused(() -> Talus.set_clock!(opt, -1), "TALUS_E_RANGE", "-1")
 end
 
+@noinline function scheduled_by(f)
+    schedule = Schedule(f)
+    return scheduled(schedule)..., WeakRef(schedule)
+end
+
 @testset "a function outlives its Schedule, not its optimizer" begin
-    opt, p = scheduled(Schedule(t -> 1 / (1 + t)))
+    opt, p, weak = scheduled_by(t -> 1 / (1 + t))
     collect_all()
+    @test weak.value === nothing
     foreach(_ -> Talus.step!(opt), 1:3)
     @test p == [-(1 + 1 / 2 + 1 / 3)]
+    live() = count(root -> !root.dead[], Talus.roots)
+    before = live()
     close(opt)
-    collect_all()
-    Schedule(t -> 1.0)
-    @test length(Talus.roots) < 10
+    @test live() == before - 1
     product = Schedule(t -> 0.5, "multiplicative")
     @test [Talus.value(product, 1, t) for t in 0:2] == [1, 0.5, 0.25]
 end
@@ -63,7 +69,8 @@ end
 @testset "what a function throws comes out, and nothing has changed" begin
     opt, p = scheduled(Schedule(t -> t < 1 ? 1.0 : error("mine")))
     Talus.step!(opt)
-    for f in (() -> Talus.step!(opt), () -> Talus.step!(() -> 0.0, opt), () -> Talus.value_now(opt, "lr"))
+    for f in (() -> Talus.step!(opt), () -> Talus.step!(() -> 0.0, opt),
+              () -> Talus.value_now(opt, "lr"))
         @test caught(f) == ErrorException("mine")
     end
     @test p == [-1] && Talus.steps(opt, 0) == 1

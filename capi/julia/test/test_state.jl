@@ -16,21 +16,23 @@ end
     p = zeros(Float32, 2)
     Talus.add!(opt, p, ones(Float32, 2))
     Talus.step!(opt)
-    copied, live = Talus.state(opt, 0, "momentum_buffer"), Talus.unsafe_state(opt, 0, "momentum_buffer")
+    copied = Talus.state(opt, 0, "momentum_buffer")
+    live = Talus.unsafe_state(opt, 0, "momentum_buffer")
     live .= 4
     @test copied == ones(Float32, 2)
     Talus.step!(opt)
     @test live == fill(3f0, 2) && p == fill(-4f0, 2)
 end
 
+function trained(count)
+    opt = Optimizer("adamw"; lr = 0.1)
+    p = Float32[1, 2]
+    Talus.add!(opt, p, Float32[1, -1])
+    foreach(_ -> Talus.step!(opt), 1:count)
+    return opt, p
+end
+
 @testset "steps and state that were bound are what goes on" begin
-    function trained(count)
-        opt = Optimizer("adamw"; lr = 0.1)
-        p = Float32[1, 2]
-        Talus.add!(opt, p, Float32[1, -1])
-        foreach(_ -> Talus.step!(opt), 1:count)
-        return opt, p
-    end
     whole, expected = trained(5)
     half, p = trained(3)
     moments = [Talus.state(half, 0, slot) for slot in ("exp_avg", "exp_avg_sq")]
@@ -61,6 +63,7 @@ end
     @test Talus.stats(opt; wait = true).steps == 1 && Talus.stats(opt).grad_norm == 10
     @test Talus.bytes_per_param(opt).state == 8
     @test Talus.bytes_per_param(opt; eltype = UInt16).master == 4
-    @test Talus.bytes_per_param(opt; eltype = Float16, grad_eltype = Float32, master = :none).grad == 4
+    @test Talus.bytes_per_param(opt; eltype = Float16, grad_eltype = Float32,
+                                master = :none).grad == 4
     @test caught(() -> Talus.bytes_per_param(opt; master = :half)) isa ArgumentError
 end
