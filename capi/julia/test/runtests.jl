@@ -1,6 +1,6 @@
 # The tests of Talus.jl, with Base, Libdl and Test alone:
 #
-#     TALUS_LIB=.../libtalus.so.0 julia --project=capi/julia capi/julia/test/runtests.jl
+#     TALUS_LIB=.../libtalus.so.0 julia --project=capi/julia capi/julia/test/runtests.jl [PART...]
 #
 # conformance.jl and digits.jl are programs of their own.
 push!(LOAD_PATH, dirname(@__DIR__))
@@ -40,9 +40,10 @@ end
 addenv_1_5(command, name, value) = setenv(command, merge(Dict(pairs(ENV)), Dict(name => value)))
 
 println("Julia ", VERSION, ", ", Threads.nthreads(), " threads, ", Talus.build_info())
+const parts = ["abi", "names", "arrays", "moved", "life", "groups", "rows", "state", "closure",
+               "schedules", "precision", "checkpoint", "model", "threads", "page"]
 @testset "Talus.jl" begin
-    for part in ("abi", "names", "arrays", "moved", "life", "groups", "rows", "state", "closure",
-                 "schedules", "precision", "checkpoint", "model", "threads", "page")
+    for part in (isempty(ARGS) ? parts : ARGS)
         @testset "$part" begin
             include("test_$part.jl")
         end

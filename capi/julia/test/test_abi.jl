@@ -7,7 +7,7 @@ const structs = ("talus_hyper" => Talus.HyperInfo, "talus_param" => Talus.ParamI
                  "talus_reader" => Talus.ReaderInfo)
 const include_folder = normpath(@__DIR__, "..", "..", "..", "include")
 const header = joinpath(include_folder, "talus.h")
-const cc = Sys.which("cc")
+const cc = Sys.which("cc") === nothing ? nothing : "cc"  # not what it is a link to
 
 function layout_program()
     lines = map(structs) do (name, type)
