@@ -1,0 +1,120 @@
+# The step, with or without a closure, and its statistics.
+
+# What an extension for a device knows: its current stream, and arrays of its memory.
+const device_calls = Ref{Any}(nothing)
+
+is_remote(handle) = handle.device != CPU && device_calls[] !== nothing
+
+"Returns the stream that work of this task goes to, asked anew for each call; NULL on the CPU."
+current_stream(handle::Union{Optimizer,Scaler}) =
+    is_remote(handle) ? device_calls[].stream()::Ptr{Cvoid} : C_NULL
+
+# Before arrays are let go: who manages their memory may hand it out again at once.
+wait_device(handle::Union{Optimizer,Scaler}) = is_remote(handle) && device_calls[].wait()
+wait_device(::Schedule) = nothing
+
+allocate(opt, T, dims) = is_remote(opt) ? device_calls[].allocate(T, dims) : zeros(T, dims)
+
+function wrap(opt, T, pointer, dims)
+    is_remote(opt) && return device_calls[].wrap(T, pointer, dims)
+    opt.device == CPU ||
+        throw(TalusError(E_ARGUMENT, "state is on a device: load CUDA, or use states(opt)"))
+    return unsafe_wrap(Array, Ptr{T}(pointer), dims)
+end
+
+"Allocates all state and builds the plan now, which else the first step does."
+function prepare!(opt::Optimizer; stream = current_stream(opt))
+    follow!(opt)
+    pinned() do
+        @check talus_prepare(opt::Ptr{Cvoid}, stream::Ptr{Cvoid})
+    end
+    return opt
+end
+
+"""
+    step!(opt; stream)
+
+Takes one step: reads the bound gradients, writes parameters and state.
+"""
+function step!(opt::Optimizer; stream = current_stream(opt))
+    follow!(opt)
+    calling() do
+        @check talus_step(opt::Ptr{Cvoid}, stream::Ptr{Cvoid})
+    end
+    empty!(opt.rows)
+    return opt
+end
+
+"Counts a step before a captured one is replayed (CUDA graphs)."
+function advance!(opt::Optimizer; stream = current_stream(opt))
+    follow!(opt)
+    calling() do
+        @check talus_advance(opt::Ptr{Cvoid}, stream::Ptr{Cvoid})
+    end
+    return opt
+end
+
+mutable struct Closure
+    f::Any
+    opt::Optimizer
+    thrown::Any
+end
+
+# Gradients may be bound within; data may not, so there its arrays must be where they were.
+function call_closure(user::Ptr{Cvoid}, loss::Ptr{Float64})::Int32
+    closure = unsafe_pointer_to_objref(user)::Closure
+    try
+        unsafe_store!(loss, Float64(closure.f()))
+        any(has_moved, closure.opt.data) &&
+            throw(TalusError(E_STATE, "a parameter has been moved or resized within a closure"))
+        follow!(closure.opt)
+        return Int32(0)
+    catch e
+        closure.thrown = e
+        return Int32(1)
+    end
+end
+
+"""
+    step!(f, opt; stream)
+
+Calls `f()`, which computes the gradients and returns the loss, then takes a step and returns the
+loss. `f` may bind and zero gradients of the optimizer, and call nothing else of it. An exception of
+`f` comes out of this call, and no step was taken.
+
+    loss = Talus.step!(opt) do
+        gradient .= 2 .* (weight .- target)
+        sum(abs2, weight .- target)
+    end
+"""
+function step!(f, opt::Optimizer; stream = current_stream(opt))
+    follow!(opt)
+    closure = Closure(f, opt, nothing)
+    call = @cfunction(call_closure, Int32, (Ptr{Cvoid}, Ptr{Float64}))
+    loss = Ref(0.0)
+    GC.@preserve closure begin
+        try
+            calling() do
+                @check talus_step_closure(opt::Ptr{Cvoid}, call::Ptr{Cvoid},
+                                          pointer_from_objref(closure)::Ptr{Cvoid},
+                                          loss::Ref{Float64}, stream::Ptr{Cvoid})
+            end
+        catch
+            closure.thrown === nothing ? rethrow() : throw(closure.thrown)
+        end
+    end
+    empty!(opt.rows)
+    return loss[]
+end
+
+"""
+    stats(opt; wait = false)
+
+Returns steps, skipped steps, norm, bytes and the like. `wait`: for the device first.
+"""
+function stats(opt::Optimizer; wait::Bool = false)
+    out = Ref(StatsInfo())
+    @check talus_get_stats(opt::Ptr{Cvoid}, Int32(wait)::Int32, out::Ref{StatsInfo})
+    s = named(out[])
+    return merge(s, (found_inf = s.found_inf != 0,))
+end
