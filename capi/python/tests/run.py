@@ -33,7 +33,7 @@ def load(name):
 def main(arguments):
     names = [name for name in arguments if name != "-v"] or \
         sorted(path.stem for path in HERE.glob("test_*.py"))
-    if any(name.startswith("test_torch") for name in names):
+    if any(name.startswith(("test_torch", "test_transformer")) for name in names):
         find_torch()
     sys.path[0:0] = [str(HERE), str(HERE.parent)]
     suite = unittest.TestSuite(map(load, names))
