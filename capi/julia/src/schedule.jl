@@ -140,6 +140,7 @@ end
 # error, which says only that a value is not finite.
 function calling(f)
     pinned() do
+        delete!(task_local_storage(), :talus_thrown)
         try
             f()
         catch

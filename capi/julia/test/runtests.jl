@@ -22,6 +22,8 @@ function refused(f, name, words...)
     return e isa TalusError && e.name == name && all(word -> occursin(word, e.message), words)
 end
 
+collect_all() = foreach(_ -> GC.gc(), 1:3)
+
 # What cannot run on this machine says so.
 skipped(what) = println("SKIPPED: ", what)
 

@@ -11,8 +11,6 @@ function add_unrooted!(opt, gone, count)
     end
 end
 
-collect_all() = foreach(_ -> GC.gc(), 1:3)
-
 @testset "arrays live until they are bound anew, removed, or the optimizer is closed" begin
     opt, gone = Optimizer("sgd"; lr = 1), Ref(0)
     add_unrooted!(opt, gone, 10)
