@@ -10,6 +10,8 @@
 namespace talus {
 
 // Every thread that takes part in a step holds one; the owner's control word comes back at the end.
+// Results are to be stored within the scope: an operation whose result is only returned may be moved
+// past the end by the compiler.
 class FloatEnvironment {
  public:
   FloatEnvironment() : saved_(read()) {

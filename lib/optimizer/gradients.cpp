@@ -284,9 +284,9 @@ void Optimizer::reserve_clip() { group_coef_.resize(model_.groups.size(), 1); }
 
 namespace {
 
-double joined_norm(double type, std::vector<double>* totals) {
+void join_norm(double type, std::vector<double>* totals, double* norm) {
   const FloatEnvironment ieee;
-  return norm_of(type, fold_pairs(sum_of(type), totals->data(), int64_t(totals->size())));
+  *norm = norm_of(type, fold_pairs(sum_of(type), totals->data(), int64_t(totals->size())));
 }
 
 }  // namespace
@@ -295,7 +295,7 @@ Status grad_norm(std::span<Optimizer* const> of, const NormScope& scope, void* s
                  double* norm) {
   std::vector<double> totals;
   for (Optimizer* const each : of) TALUS_TRY(each->tensor_totals(scope, stream, &totals));
-  *norm = joined_norm(scope.type, &totals);
+  join_norm(scope.type, &totals, norm);
   return {};
 }
 
@@ -315,7 +315,7 @@ Status clip_grad_norm(std::span<Optimizer* const> of, const NormScope& scope, do
     TALUS_TRY(of[i]->tensor_totals(scope, stream, &totals));
     of[i]->scale_totals(scope, totals.data() + first, &nonfinite[i]);
   }
-  *norm = joined_norm(scope.type, &totals);
+  join_norm(scope.type, &totals, norm);
   const FloatEnvironment ieee;
   const bool found = !std::isfinite(*norm);
   const double coef = found ? 1 : clip_coefficient(max_norm, *norm);
