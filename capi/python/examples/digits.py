@@ -19,9 +19,9 @@ import talus
 
 DATA = pathlib.Path(__file__).parents[2] / "examples" / "data" / "digits.csv"
 SPLIT_SEED = 1797
-PIXELS, HIDDEN, CLASSES = 64, 48, 10
+PIXELS, HIDDEN, CLASSES = 64, 64, 10
 NOISE = 0.3  # standard deviation, added to pixels in training
-LR, BATCH, SEED = 0.01, 32, 1
+LR, BATCH, SEED = 0.02, 32, 1
 SHAPES = {"hidden.weight": (HIDDEN, PIXELS), "hidden.bias": (HIDDEN,),
           "output.weight": (CLASSES, HIDDEN), "output.bias": (CLASSES,)}
 

@@ -1,7 +1,10 @@
-"""Runs test modules of this folder: run.py [-v] [test_memory ...], all of them by default.
+"""Runs test modules of this folder: run.py [-v] [--torch] [test_memory ...], all of them by default.
 
-Says why what is skipped is, and exits with 77 where nothing was left to run.
+--torch: goes on in the Python that TALUS_TORCH_PYTHON names where this one has no torch. Says why what
+is skipped is, and exits with 77 where nothing was left to run.
 """
+import importlib.util
+import os
 import pathlib
 import sys
 import unittest
@@ -10,9 +13,19 @@ HERE = pathlib.Path(__file__).parent
 SKIPPED = 77
 
 
+def go_on_with_torch():
+    python = os.environ.get("TALUS_TORCH_PYTHON")
+    if importlib.util.find_spec("torch") or not python or "TALUS_TORCH_TRIED" in os.environ:
+        return
+    os.environ["TALUS_TORCH_TRIED"] = python
+    os.execv(python, [python, "-B", *sys.argv])
+
+
 def main(arguments):
+    if "--torch" in arguments:
+        go_on_with_torch()
     sys.path[0:0] = [str(HERE), str(HERE.parent)]
-    names = [name for name in arguments if name != "-v"] or \
+    names = [name for name in arguments if name[0] != "-"] or \
         sorted(path.stem for path in HERE.glob("test_*.py"))
     suite = unittest.defaultTestLoader.loadTestsFromNames(names)
     result = unittest.TextTestRunner(sys.stdout, verbosity=1 + ("-v" in arguments)).run(suite)
