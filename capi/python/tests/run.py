@@ -1,5 +1,6 @@
 """Runs test modules of this folder: run.py [-v] [--torch] [test_memory ...], all of them by default.
 
+TALUS_TEST_INSTALLED: the package that is installed, not the one beside this folder.
 --torch: goes on in the Python that TALUS_TORCH_PYTHON names where this one has no torch. Says why what
 is skipped is, and exits with 77 where nothing was left to run.
 """
@@ -24,7 +25,8 @@ def go_on_with_torch():
 def main(arguments):
     if "--torch" in arguments:
         go_on_with_torch()
-    sys.path[0:0] = [str(HERE), str(HERE.parent)]
+    sys.path[0:0] = [str(HERE)] + ([] if os.environ.get("TALUS_TEST_INSTALLED") else
+                                   [str(HERE.parent)])
     names = [name for name in arguments if name[0] != "-"] or \
         sorted(path.stem for path in HERE.glob("test_*.py"))
     suite = unittest.defaultTestLoader.loadTestsFromNames(names)

@@ -22,7 +22,7 @@ class Package(unittest.TestCase):
                 try:
                     import torch  # noqa: F401
                 except ImportError:
-                    continue  # test_torch_life runs that one
+                    continue  # the test python-torch has it
             exec(compile(block, "README.md", "exec"), {})
 
     def test_a_wheel_has_every_module(self):
