@@ -166,6 +166,8 @@ class Native:
         if state.bytes:
             self.opt._call(_c.bind_state, entry.index, state.slot.encode(), tensor.data_ptr(),
                            state.bytes)
+            self.opt._roots["state"].setdefault(entry.index, {})[state.slot] = tensor
+        entry.state[state.slot] = tensor
 
     def _shape(self, entry: Entry, state: Any) -> tuple[int, ...]:
         if state.count == entry.count:
@@ -176,16 +178,15 @@ class Native:
         """Allocates the state of parameters before their first step."""
         slots = self._slots() if entries else {}
         for entry in entries:
-            wanted = {state.slot: state for state in slots.get(entry.index, [])}
-            entry.state = {slot: entry.state.get(slot) for slot in wanted}
-            for slot, state in wanted.items():
-                tensor = entry.state[slot]
+            before, entry.state = entry.state, {}
+            for state in slots.get(entry.index, []):
+                tensor = before.get(state.slot)
                 if tensor is None:
                     tensor = torch.empty(self._shape(entry, state), dtype=_DTYPES[state.dtype],
                                          device=entry.device)
                     self._bind(entry, state, tensor)
-                    entry.state[slot] = tensor
-                if slot == MASTER:
+                entry.state[state.slot] = tensor
+                if state.slot == MASTER:
                     tensor.copy_(entry.param.detach())
 
     def adopt(self, states: dict[torch.Tensor, Saved]) -> None:
@@ -196,9 +197,7 @@ class Native:
             if saved.steps == 0:
                 continue
             for state in slots.get(entry.index, []):
-                tensor = self._fitted(entry, state, saved.slots)
-                self._bind(entry, state, tensor)
-                entry.state[state.slot] = tensor
+                self._bind(entry, state, self._fitted(entry, state, saved.slots))
             _refuse_rest(entry, saved.slots)
             self.opt.set_steps(entry.index, saved.steps)
             entry.is_cold = False

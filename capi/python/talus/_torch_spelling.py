@@ -69,7 +69,7 @@ class Spelling:
 
     def values(self, group: dict[str, Any]) -> dict[str, float]:
         """The hyperparameters that a group holds, by their names here."""
-        result = {}
+        result: dict[str, float] = {}
         for key, names in self.keys.items():
             if key not in group:
                 continue

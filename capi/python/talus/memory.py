@@ -6,6 +6,7 @@ speaks DLPack, and Raw for memory that has no object. Nothing of a framework is 
 from __future__ import annotations
 
 import ctypes as C
+import dataclasses
 import sys
 from typing import Any, NamedTuple, Optional, Sequence, Union
 
@@ -33,7 +34,8 @@ class Raw(NamedTuple):
     device: tuple[int, int] = (_c.CPU, 0)
 
 
-class Memory(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Memory:
     """A borrowed array: as long as `root` lives, so does the memory."""
 
     address: Optional[int]  # None: no elements
@@ -80,7 +82,7 @@ def locate(array: Any, what: str, dtype: Dtype = None, writable: bool = True,
     """
     if isinstance(array, Raw):
         return Memory(array.address or None, dtype_code(array.dtype), tuple(array.shape),
-                      tuple(array.device), None)
+                      array.device, None)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
         found = _of_tensor(array, what)
@@ -129,7 +131,7 @@ def _of_buffer(array: Any, view: memoryview, what: str, bits16: int, writable: b
                         "without gaps")
     if view.readonly and writable:
         raise TypeError(f"{what}: the memory is read-only")
-    return Memory(_address(array, view, what), code, view.shape, (_c.CPU, 0), view)
+    return Memory(_address(array, view, what), code, view.shape or (), (_c.CPU, 0), view)
 
 
 def _buffer_dtype(view: memoryview, what: str, bits16: int) -> int:

@@ -69,7 +69,7 @@ class Optimizer(Checkpoints, Hooks):
         super().__init__(raw)
         try:
             require_known(rule, values)
-            self.set(**values)
+            self.set(**values)  # type: ignore[arg-type]
         except BaseException:
             self.close()
             raise
@@ -171,10 +171,12 @@ class Optimizer(Checkpoints, Hooks):
         self._call(_c.get_schedule, group, encode(hyper), C.byref(raw), None)
         return None if raw.value is None else Schedule._of(raw.value)
 
-    def schedule_clock(self, hyper: str, group: int = 0) -> str:
+    def schedule_clock(self, hyper: str, group: int = 0) -> Optional[str]:
         """The clock of what is attached."""
         raw, clock = C.c_void_p(), C.c_int32()
         self._call(_c.get_schedule, group, encode(hyper), C.byref(raw), C.byref(clock))
+        if raw.value is None:
+            return None
         _c.schedule_destroy(raw)
         return list(_CLOCKS)[clock.value]
 
@@ -256,6 +258,7 @@ def _norm(optimizers: Sequence[Optimizer], function: Any, group: int, values: Se
     with contextlib.ExitStack() as locks:
         for optimizer in sorted(optimizers, key=id):  # one order, whoever asks
             locks.enter_context(optimizer._lock)
+            optimizer._require_outside()
         handles = (C.c_void_p * len(optimizers))(*(each.handle.value for each in optimizers))
         check(function(handles, len(handles), group, *values, C.byref(norm), stream))
     return norm.value

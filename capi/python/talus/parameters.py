@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import array
 import ctypes as C
+import dataclasses
 from typing import Any, Iterable, NamedTuple, Optional, Sequence, Union
 
 from . import _c
@@ -44,7 +45,8 @@ class ParamInfo(NamedTuple):
     grad: Optional[int]
 
 
-class State(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class State:
     """One state tensor: where it is. `data` is live memory until what talus.h says of it."""
 
     param: int
@@ -57,7 +59,8 @@ class State(NamedTuple):
     data: Optional[int]
 
 
-class _Known(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class _Known:
     """What is to be compared with when memory is bound."""
 
     dtype: int
@@ -235,7 +238,7 @@ class Parameters(Handle):
         raise Error(_c.E_NAME, f"parameter {index}: no slot {slot!r}; it has " + ", ".join(
             state.slot for state in self.states() if state.param == index))
 
-    def state(self, index: int, slot: str) -> array.array:
+    def state(self, index: int, slot: str) -> array.array[Any]:
         """Copies a state tensor: "f" or "d", 16-bit elements as "H"; empty until there is one."""
         with self._lock:
             found = self._state_of(index, slot)
@@ -276,7 +279,7 @@ class Parameters(Handle):
     # masters
 
     def export_master(self, index: int, view: str = "master",
-                      stream: Optional[int] = None) -> array.array:
+                      stream: Optional[int] = None) -> array.array[float]:
         """Copies the f32 master of a 16-bit parameter."""
         self._require_host("a master")
         values = array.array("f", bytes(4 * self._of(index).count))

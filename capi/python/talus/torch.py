@@ -221,7 +221,7 @@ def _read_state(content: dict[str, Any]) -> Saved:
     return Saved(steps, slots)
 
 
-def _restore(made_as: type, rule: str, options: dict[str, Any], defaults: dict[str, Any],
+def _restore(made_as: type[Optimizer], rule: str, options: dict[str, Any], defaults: dict[str, Any],
              groups: list[dict[str, Any]], states: list[Optional[tuple[int, Any]]]) -> Optimizer:
     """The other half of __reduce_ex__."""
     made = made_as.__new__(made_as)

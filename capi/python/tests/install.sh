@@ -34,11 +34,10 @@ assert os.path.exists(os.path.join(beside, "py.typed"))'
 }
 
 environment tools
-"$folder/tools/bin/pip" install build meson-python meson ninja >"$folder/log" 2>&1 ||
+"$folder/tools/bin/pip" install build >"$folder/log" 2>&1 ||
   skip "no package index: $(tail -n 1 "$folder/log")"
 cd "$source"
-PATH="$folder/tools/bin:$PATH" "$folder/tools/bin/python" -m build --no-isolation --sdist --wheel \
-  --outdir "$folder/dist" . >"$folder/log" 2>&1 || { tail -n 40 "$folder/log"; exit 1; }
+"$folder/tools/bin/python" -m build --sdist --wheel --outdir "$folder/dist" . >"$folder/log" 2>&1 || { tail -n 40 "$folder/log"; exit 1; }
 for package in "$folder"/dist/*.whl "$folder"/dist/*.tar.gz; do
   name=$(basename "$package" | sed 's/.*whl$/wheel/; s/.*gz$/sdist/')
   VENV="$folder/$name" check "$name" "$package"

@@ -106,7 +106,7 @@ class Steps(unittest.TestCase):
 
         def closure():
             opt.bind_grad(0, other)
-            for call in (opt.step, opt.close, lambda: opt.set(lr=3)):
+            for call in (opt.step, opt.close, lambda: opt.set(lr=3), opt.grad_norm):
                 with self.assertRaisesRegex(talus.Error, "own callback"):
                     call()
             return 0

@@ -82,6 +82,7 @@ class Schedules(unittest.TestCase):
         opt.set_clock(3)
         self.assertEqual((opt.clock(), opt.value_now("lr")), (3, 0.125))
         self.assertIsNone(opt.schedule("momentum"))
+        self.assertIsNone(opt.schedule_clock("momentum"))
         with self.assertRaisesRegex(TypeError, "clock 'x', known are applied, called, manual"):
             opt.attach("lr", None, clock="x")
 

@@ -132,6 +132,30 @@ class Groups(unittest.TestCase):
         self.assertTrue(equal(before, [param.detach() for param in opt.param_groups[0]["params"]]))
         opt.step()
 
+    def test_state_that_comes_and_goes_before_the_first_step(self):
+        opt = talus.torch.Adam(make_params(), settings={"error_if_nonfinite": 1, "check_finite": 1})
+        for amsgrad in (True, False, True):
+            opt.param_groups[0]["amsgrad"] = amsgrad
+            for param in opt.param_groups[0]["params"]:
+                param.grad = torch.full_like(param, float("nan"))
+            with self.assertRaisesRegex(talus.Error, "TALUS_E_NONFINITE"):
+                opt.step()
+        drive(opt, 0, 1)
+        states = {(state.param, state.slot): state.data for state in opt.native.states()}
+        for i, param in enumerate(opt.param_groups[0]["params"]):
+            for slot, tensor in opt.state[param].items():
+                if slot != "step":
+                    self.assertEqual(states[i, slot], tensor.data_ptr(), slot)
+
+    def test_a_lent_optimizer_may_outlive_its_lender(self):
+        params = make_params()
+        opt = talus.torch.Adam(params)
+        drive(opt, 0, 2)
+        lent, moment = opt.native, opt.state[params[0]]["exp_avg"].flatten().tolist()
+        del opt
+        gc.collect()
+        self.assertEqual(lent.state(0, "exp_avg").tolist(), moment)
+
     def test_named_parameters(self):
         net = torch.nn.Linear(2, 2)
         opt = talus.torch.Adam(net.named_parameters())
