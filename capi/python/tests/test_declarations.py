@@ -62,8 +62,10 @@ class Header(unittest.TestCase):
             lines.append(f'printf("%zu", sizeof({name}));')
             sizes = [ctypes.sizeof(struct)]
             for field, *_ in struct._fields_:
-                lines.append(f'printf(" %zu", offsetof({name}, {field.rstrip("_")}));')
-                sizes.append(getattr(struct, field).offset)
+                member = field.rstrip("_")
+                lines.append(f'printf(" %zu+%zu", offsetof({name}, {member}), '
+                             f"sizeof((({name} *)0)->{member}));")
+                sizes.append(f"{getattr(struct, field).offset}+{getattr(struct, field).size}")
             lines.append('printf("\\n");')
             expected.append(" ".join(map(str, sizes)))
         source = ("#include <stddef.h>\n#include <stdio.h>\n#include <talus.h>\n"

@@ -120,7 +120,15 @@ class Producer:
         new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p,
                                                        ctypes.c_void_p)
         self.name = b"dltensor_versioned" if self.versioned else b"dltensor"
-        return new(ctypes.addressof(self.managed), self.name, None)
+        self.capsule = new(ctypes.addressof(self.managed), self.name, None)
+        return self.capsule
+
+    @property
+    def is_used(self):
+        """Whether the capsule says that its tensor is another's to free."""
+        name = ctypes.pythonapi.PyCapsule_GetName
+        name.restype, name.argtypes = ctypes.c_char_p, (ctypes.py_object,)
+        return name(self.capsule) == b"used_" + self.name
 
 
 class DLPack(unittest.TestCase):
@@ -132,7 +140,7 @@ class DLPack(unittest.TestCase):
                 opt.add(producer, array.array("f", [1] * 6))
                 self.assertEqual(opt.param(0).shape, (2, 3))
                 opt.step()
-                self.assertEqual(producer.deleted, 0)
+                self.assertEqual((producer.deleted, producer.is_used), (0, True))
             gc.collect()
             self.assertEqual(producer.deleted, 1)
             self.assertEqual(values.tolist(), [0, 1, 2, 3, 4, 5])
@@ -154,6 +162,7 @@ class DLPack(unittest.TestCase):
             producer = Producer(values, (2,), **change)
             with self.subTest(text), self.assertRaisesRegex(TypeError, text):
                 locate(producer, "x")
+            self.assertFalse(producer.is_used and not producer.deleted)
         self.assertEqual(locate(Producer(values, (2,), flags=1), "x", writable=False).count, 2)
         with self.assertRaisesRegex(TypeError, "device"):
             with talus.Optimizer("sgd") as opt:
