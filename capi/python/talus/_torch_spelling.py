@@ -1,4 +1,4 @@
-"""How PyTorch spells the hyperparameters of a rule: two of one stem are a tuple, flags are bools."""
+"""How PyTorch spells the hyperparameters of a rule: pairs are tuples, flags are bools."""
 from __future__ import annotations
 
 import math

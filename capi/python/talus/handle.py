@@ -61,8 +61,8 @@ class Handle:
         self.close()
 
     def __reduce_ex__(self, _protocol: Any) -> Any:
-        raise TypeError(f"a {self._what} of talus is memory of this process: it is neither copied nor "
-                        "pickled; save a checkpoint")
+        raise TypeError(f"a {self._what} of talus is memory of this process: it is neither copied "
+                        "nor pickled; save a checkpoint")
 
     def _call(self, function: Any, *arguments: Any) -> None:
         """Calls function(handle, ...) and raises its failure."""

@@ -178,8 +178,9 @@ class Runner:
         return bits(self.objects[name].export_master(int(index), view))
 
     def bytes(self, name, group, dtype, grad, state, master):
-        found = self.objects[name].bytes_per_param(dtype, group=int(group), grad_dtype=or_none(grad),
-                                                   state_dtype=or_none(state), master=or_none(master))
+        found = self.objects[name].bytes_per_param(
+            dtype, group=int(group), grad_dtype=or_none(grad), state_dtype=or_none(state),
+            master=or_none(master))
         return [from_double(value) for value in found]
 
     def save(self, name, file):

@@ -1,8 +1,9 @@
-"""Runs test modules of this folder: run.py [-v] [--torch] [test_memory ...], all of them by default.
+"""Runs test modules of this folder: run.py [-v] [--torch] [test_memory ...], all of them by
+default.
 
 TALUS_TEST_INSTALLED: the package that is installed, not the one beside this folder.
---torch: goes on in the Python that TALUS_TORCH_PYTHON names where this one has no torch. Says why what
-is skipped is, and exits with 77 where nothing was left to run.
+--torch: goes on in the Python that TALUS_TORCH_PYTHON names where this one has no torch. Says why
+what is skipped is, and exits with 77 where nothing was left to run.
 """
 import importlib.util
 import os
@@ -29,9 +30,14 @@ def main(arguments):
                                    [str(HERE.parent)])
     names = [name for name in arguments if name[0] != "-"] or \
         sorted(path.stem for path in HERE.glob("test_*.py"))
-    suite = unittest.defaultTestLoader.loadTestsFromNames(names)
+    suite, reasons = unittest.TestSuite(), set()
+    for name in names:
+        try:
+            suite.addTests(unittest.defaultTestLoader.loadTestsFromName(name))
+        except unittest.SkipTest as reason:  # of a whole module
+            reasons.add(str(reason))
     result = unittest.TextTestRunner(sys.stdout, verbosity=1 + ("-v" in arguments)).run(suite)
-    for reason in sorted({reason for _, reason in result.skipped}):
+    for reason in sorted(reasons.union(reason for _, reason in result.skipped)):
         print(f"SKIPPED: {reason}")
     if not result.wasSuccessful():
         return 1

@@ -1,4 +1,5 @@
-"""The digits example as a user runs it: accuracy, progress, and a run that is stopped and resumed."""
+"""The digits example as a user runs it: accuracy, progress, and a run that is stopped and
+resumed."""
 import os
 import pathlib
 import pty
@@ -48,7 +49,8 @@ class Digits(unittest.TestCase):
         finally:
             os.close(ours)
             os.close(theirs)
-        self.assertRegex(text, r"\r\[#{30}\] epoch 1 of 1, loss [\d.]+, validation accuracy 0\.\d{4}\r\n")
+        self.assertRegex(
+            text, r"\r\[#{30}\] epoch 1 of 1, loss [\d.]+, validation accuracy 0\.\d{4}\r\n")
 
 
 if __name__ == "__main__":
