@@ -3,9 +3,9 @@
     digits.py [--epochs N] [--save FILE] [--stop-after N] [--resume FILE]
 
 The network is this program's own affair; talus sees arrays and names. For its use read `optimizer`,
-`train` and `main`. A run that is stopped and resumed has the bits of one that is not. The images and
-their thirds are those of train_digits.c; --epochs, HIDDEN, NOISE and LR were set by the validation
-third, and the test third is read once, at the end.
+`train` and `main`. A run that is stopped and resumed has the bits of one that is not. The images
+and their thirds are those of train_digits.c; --epochs, HIDDEN, NOISE and LR were set by the
+validation third, and the test third is read once, at the end.
 """
 import argparse
 import array
@@ -19,9 +19,9 @@ import talus
 
 DATA = pathlib.Path(__file__).parents[2] / "examples" / "data" / "digits.csv"
 SPLIT_SEED = 1797
-PIXELS, HIDDEN, CLASSES = 64, 48, 10
+PIXELS, HIDDEN, CLASSES = 64, 64, 10
 NOISE = 0.3  # standard deviation, added to pixels in training
-LR, BATCH, SEED = 0.01, 32, 1
+LR, BATCH, SEED = 0.02, 32, 1
 SHAPES = {"hidden.weight": (HIDDEN, PIXELS), "hidden.bias": (HIDDEN,),
           "output.weight": (CLASSES, HIDDEN), "output.bias": (CLASSES,)}
 
@@ -49,7 +49,7 @@ def load_thirds(path):
 
 
 class Network:
-    """64 pixels, a layer of rectified units, 10 logits; parameters and gradients are arrays of f32."""
+    """64 pixels, a layer of rectified units, 10 logits; parameters and gradients are f32."""
 
     def __init__(self, rng):
         self.params = {name: array.array("f", bytes(4 * math.prod(shape)))
@@ -119,7 +119,7 @@ def count_right(net, images):
 
 
 def optimizer(net, epochs):
-    """Biases have a group of their own, since they do not decay; lr falls in a line over the epochs."""
+    """Biases have a group of their own, since they do not decay; lr falls in a line."""
     opt = talus.Optimizer("adamw", lr=LR)
     biases = opt.add_group(weight_decay=0)
     for name, shape in SHAPES.items():
@@ -147,8 +147,9 @@ def train_epoch(opt, net, images, epoch):
 def show_progress(epoch, epochs, loss, accuracy):
     if sys.stderr.isatty():
         bar = ("#" * (epoch * 30 // epochs)).ljust(30, ".")
-        sys.stderr.write(f"\r[{bar}] epoch {epoch} of {epochs}, loss {loss:.4f}, validation accuracy "
-                         f"{accuracy:.4f}" + ("\n" if epoch == epochs else ""))
+        end = "\n" if epoch == epochs else ""
+        sys.stderr.write(f"\r[{bar}] epoch {epoch} of {epochs}, loss {loss:.4f}, validation "
+                         f"accuracy {accuracy:.4f}{end}")
 
 
 def train(opt, net, thirds, first, last, epochs):

@@ -6,11 +6,11 @@
         opt.add(weights, gradient, name="w")
         opt.step()
 
-The modules: optimizer (with parameters, checkpoint and hooks), schedule, scaler, memory (what arrays are
-taken), names (what the library has), and torch, for PyTorch alone.
+The modules: optimizer (with parameters, checkpoint and hooks), schedule, scaler, memory (what
+arrays are taken), names (what the library has), and torch, for PyTorch alone.
 """
-from ._c import (CPU, CUDA, FLAG, HYPER_FIXED, HYPER_MAX_OPEN, HYPER_MIN_OPEN, HYPER_REQUIRED, INTEGER,
-                 LOG_DEBUG, LOG_ERROR, LOG_INFO, LOG_WARNING, REAL)
+from ._c import (CPU, CUDA, FLAG, HYPER_FIXED, HYPER_MAX_OPEN, HYPER_MIN_OPEN, HYPER_REQUIRED,
+                 INTEGER, LOG_DEBUG, LOG_ERROR, LOG_INFO, LOG_WARNING, REAL)
 from .errors import Error
 from .memory import Raw
 from .names import (Hyper, abi_version, build_info, doc, has_feature, hypers, names, set_log,

@@ -1,4 +1,4 @@
-"""Declarations of talus.h for ctypes and the loading of the library; nothing of Python's own comfort.
+"""Declarations of talus.h for ctypes and the loading of the library; no comfort of Python's.
 
 The comments of talus.h are the manual: what is here has its names, order and types.
 """
@@ -194,7 +194,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
 
 
 def library_path() -> str:
-    """TALUS_LIB, else the library in this folder (a wheel's), else the name that the loader looks for."""
+    """TALUS_LIB, else the library in this folder (a wheel's), else a name for the loader."""
     if os.environ.get("TALUS_LIB"):
         return os.environ["TALUS_LIB"]
     beside = pathlib.Path(__file__).with_name(LIBRARY)

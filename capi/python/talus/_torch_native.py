@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Optional
 import torch
 
 from . import _c
-from .memory import NAMES
 from .names import names
 from .optimizer import Optimizer
 from .parameters import Param
@@ -100,7 +99,8 @@ class Native:
         params = list(group["params"])
         entries = [Entry(param, i) for i, param in enumerate(params, len(self.entries))]
         named = group.get("param_names") or [None] * len(params)
-        self.opt.add_all([self._describe(entry, name) for entry, name in zip(entries, named)], index)
+        described = [self._describe(entry, name) for entry, name in zip(entries, named)]
+        self.opt.add_all(described, index)
         self.spare = None
         self.entries += entries
         self.by_id.update((id(entry.param), entry) for entry in entries)
@@ -166,6 +166,8 @@ class Native:
         if state.bytes:
             self.opt._call(_c.bind_state, entry.index, state.slot.encode(), tensor.data_ptr(),
                            state.bytes)
+            self.opt._roots["state"].setdefault(entry.index, {})[state.slot] = tensor
+        entry.state[state.slot] = tensor
 
     def _shape(self, entry: Entry, state: Any) -> tuple[int, ...]:
         if state.count == entry.count:
@@ -176,29 +178,26 @@ class Native:
         """Allocates the state of parameters before their first step."""
         slots = self._slots() if entries else {}
         for entry in entries:
-            wanted = {state.slot: state for state in slots.get(entry.index, [])}
-            entry.state = {slot: entry.state.get(slot) for slot in wanted}
-            for slot, state in wanted.items():
-                tensor = entry.state[slot]
+            before, entry.state = entry.state, {}
+            for state in slots.get(entry.index, []):
+                tensor = before.get(state.slot)
                 if tensor is None:
                     tensor = torch.empty(self._shape(entry, state), dtype=_DTYPES[state.dtype],
                                          device=entry.device)
                     self._bind(entry, state, tensor)
-                    entry.state[slot] = tensor
-                if slot == MASTER:
+                entry.state[state.slot] = tensor
+                if state.slot == MASTER:
                     tensor.copy_(entry.param.detach())
 
     def adopt(self, states: dict[torch.Tensor, Saved]) -> None:
-        """Binds copies of states that were saved elsewhere, or the tensors themselves where they fit."""
+        """Binds the tensors of states where they fit, else copies in our dtype and device."""
         slots = self._slots() if states else {}
         for param, saved in states.items():
             entry = self.by_id[id(param)]
             if saved.steps == 0:
                 continue
             for state in slots.get(entry.index, []):
-                tensor = self._fitted(entry, state, saved.slots)
-                self._bind(entry, state, tensor)
-                entry.state[state.slot] = tensor
+                self._bind(entry, state, self._fitted(entry, state, saved.slots))
             _refuse_rest(entry, saved.slots)
             self.opt.set_steps(entry.index, saved.steps)
             entry.is_cold = False
@@ -219,7 +218,7 @@ class Native:
     # the step
 
     def gather(self) -> Optional[Gradients]:
-        """The gradients that there are; None: one has another dtype than when its parameter was added."""
+        """The gradients that there are; None: one has not the dtype that its entry has."""
         found = Gradients([], [])
         for entry in self.entries:
             grad = entry.param.grad
@@ -294,7 +293,7 @@ def _version(param: torch.Tensor) -> Optional[int]:
 
 
 def _take_outside_writes(entry: Entry) -> None:
-    """A 16-bit parameter that was written since the last step: its master follows where they differ."""
+    """The master of a 16-bit parameter follows what was written to that since the last step."""
     if entry.version is not None and entry.version == _version(entry.param):
         return
     master, param = entry.state[MASTER], entry.param.detach()

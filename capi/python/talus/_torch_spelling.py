@@ -1,4 +1,4 @@
-"""How PyTorch spells the hyperparameters of a rule: two of one stem are a tuple, flags are bools."""
+"""How PyTorch spells the hyperparameters of a rule: pairs are tuples, flags are bools."""
 from __future__ import annotations
 
 import math
@@ -69,7 +69,7 @@ class Spelling:
 
     def values(self, group: dict[str, Any]) -> dict[str, float]:
         """The hyperparameters that a group holds, by their names here."""
-        result = {}
+        result: dict[str, float] = {}
         for key, names in self.keys.items():
             if key not in group:
                 continue

@@ -20,8 +20,8 @@ class Checkpoints(Parameters):
 
     def save(self, path: Path, *, params: bool = False, digest: bool = True,
              progress: Optional[Progress] = None, stream: Optional[int] = None) -> None:
-        """Saves to a file of safetensors, or, NAME.safetensors.index.json, to several. What was there stays
-        whole until the new one is. params: the parameters too."""
+        """Saves to a file of safetensors, or, NAME.safetensors.index.json, to several. What was
+        there stays whole until the new one is. params: the parameters too."""
         self._call(_c.save, _path(path), _io(_save_flags(params, digest), progress), stream)
 
     def save_to(self, file: BinaryIO, *, params: bool = False, digest: bool = True,

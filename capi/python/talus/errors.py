@@ -53,7 +53,7 @@ def guard(function: Callable[..., Any], failure: Any) -> Callable[..., Any]:
 
 
 def check(status: int) -> None:
-    """Raises the failure of the call just made on this thread, or what a callback under it raised."""
+    """Raises what a callback under the call just made has raised, or the failure of the call."""
     error = _raised.__dict__.pop("error", None)
     if error is not None:
         raise error

@@ -61,20 +61,24 @@ class Handle:
         self.close()
 
     def __reduce_ex__(self, _protocol: Any) -> Any:
-        raise TypeError(f"a {self._what} of talus is memory of this process: it is neither copied nor "
-                        "pickled; save a checkpoint")
+        raise TypeError(f"a {self._what} of talus is memory of this process: it is neither copied "
+                        "nor pickled; save a checkpoint")
 
     def _call(self, function: Any, *arguments: Any) -> None:
         """Calls function(handle, ...) and raises its failure."""
         with self._lock:
-            if self._depth and function not in _ALLOWED_INSIDE:
-                raise Error(_c.E_STATE, f"this {self._what} is called from its own callback, which "
-                            "may bind and zero gradients only")
+            if function not in _ALLOWED_INSIDE:
+                self._require_outside()
             self._depth += 1
             try:
                 check(function(self.handle, *arguments))
             finally:
                 self._depth -= 1
+
+    def _require_outside(self) -> None:
+        if self._depth:
+            raise Error(_c.E_STATE, f"this {self._what} is called from its own callback, which may "
+                        "bind and zero gradients only")
 
     def _ask(self, function: Any, *arguments: Any) -> Any:
         """Calls function(handle, ...), which returns an answer and no status."""

@@ -19,8 +19,8 @@ class Hooks(Parameters):
     def set_parallel_for(self, run: Optional[ParallelFor]) -> None:
         """Runs steps on the host's threads, None: the library's own again.
 
-        A pool serves: `lambda count, task: list(pool.map(task, range(count)))`. What run leaves out, or
-        what it had not done when it raised, is done on the stepping thread.
+        A pool serves: `lambda count, task: list(pool.map(task, range(count)))`. What run leaves
+        out, or what it had not done when it raised, is done on the stepping thread.
         """
         wrapped = _c.ParallelFor() if run is None else _parallel_for(run)
         with self._lock:
@@ -29,8 +29,8 @@ class Hooks(Parameters):
 
     def set_allocator(self, alloc: Callable[[int, int, Optional[int]], Optional[int]],
                       release: Callable[[int, int, Optional[int]], None]) -> None:
-        """Sets where state and workspace come from, before there is any: alloc(bytes, alignment, stream) ->
-        address or None, release(address, bytes, stream)."""
+        """Sets where state and workspace come from, before there is any: alloc(bytes, alignment,
+        stream) -> address or None, release(address, bytes, stream)."""
 
         def take(_user: Optional[int], size: int, alignment: int, stream: Optional[int]) -> Any:
             return alloc(size, alignment, stream)

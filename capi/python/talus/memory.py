@@ -6,6 +6,7 @@ speaks DLPack, and Raw for memory that has no object. Nothing of a framework is 
 from __future__ import annotations
 
 import ctypes as C
+import dataclasses
 import sys
 from typing import Any, NamedTuple, Optional, Sequence, Union
 
@@ -33,7 +34,8 @@ class Raw(NamedTuple):
     device: tuple[int, int] = (_c.CPU, 0)
 
 
-class Memory(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Memory:
     """A borrowed array: as long as `root` lives, so does the memory."""
 
     address: Optional[int]  # None: no elements
@@ -75,12 +77,12 @@ def locate(array: Any, what: str, dtype: Dtype = None, writable: bool = True,
            bits16: int = 0) -> Memory:
     """Finds the memory of an array; TypeError says what about it does not serve.
 
-    dtype: what it must be of, nothing is converted. Integers of 16 bits are taken as dtype, or else as
-    bits16.
+    dtype: what it must be of, nothing is converted. Integers of 16 bits are taken as dtype, or else
+    as bits16.
     """
     if isinstance(array, Raw):
         return Memory(array.address or None, dtype_code(array.dtype), tuple(array.shape),
-                      tuple(array.device), None)
+                      array.device, None)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
         found = _of_tensor(array, what)
@@ -100,8 +102,8 @@ def locate(array: Any, what: str, dtype: Dtype = None, writable: bool = True,
 def _of_tensor(tensor: Any, what: str) -> Memory:
     code = _TORCH.get(str(tensor.dtype))
     if code is None or str(tensor.layout) != "torch.strided":
-        raise TypeError(f"{what}: a tensor of {tensor.dtype}, {tensor.layout}, expected a strided one "
-                        f"of {', '.join(_TORCH)}")
+        raise TypeError(f"{what}: a tensor of {tensor.dtype}, {tensor.layout}, expected a strided "
+                        f"one of {', '.join(_TORCH)}")
     if not tensor.is_contiguous():
         raise TypeError(f"{what}: a tensor with strides {tensor.stride()} of shape "
                         f"{tuple(tensor.shape)}, expected a contiguous one")
@@ -114,7 +116,8 @@ def _of_tensor(tensor: Any, what: str) -> Memory:
 
 def _of_dlpack(array: Any, what: str, writable: bool) -> Memory:
     if not hasattr(array, "__dlpack__"):
-        raise TypeError(f"{what}: {type(array).__name__} has neither the buffer protocol nor DLPack")
+        raise TypeError(f"{what}: {type(array).__name__} has neither the buffer protocol nor "
+                        "DLPack")
     tensor = dlpack.Tensor(array, what, writable)
     if tensor.dtype not in NAMES:
         raise TypeError(f"{what}: DLPack dtype {tensor.dtype:#x}, expected floats")
@@ -125,11 +128,11 @@ def _of_dlpack(array: Any, what: str, writable: bool) -> Memory:
 def _of_buffer(array: Any, view: memoryview, what: str, bits16: int, writable: bool) -> Memory:
     code = _buffer_dtype(view, what, bits16)
     if not view.c_contiguous:
-        raise TypeError(f"{what}: strides {view.strides} of shape {view.shape}, expected row-major and "
-                        "without gaps")
+        raise TypeError(f"{what}: strides {view.strides} of shape {view.shape}, expected row-major "
+                        "and without gaps")
     if view.readonly and writable:
         raise TypeError(f"{what}: the memory is read-only")
-    return Memory(_address(array, view, what), code, view.shape, (_c.CPU, 0), view)
+    return Memory(_address(array, view, what), code, view.shape or (), (_c.CPU, 0), view)
 
 
 def _buffer_dtype(view: memoryview, what: str, bits16: int) -> int:
@@ -152,5 +155,5 @@ def _address(array: Any, view: memoryview, what: str) -> Optional[int]:
         return C.addressof(C.c_char.from_buffer(view.cast("B")))
     if hasattr(array, "__array_interface__"):  # numpy; from_buffer refuses read-only memory
         return array.__array_interface__["data"][0]
-    raise TypeError(f"{what}: read-only memory of {type(array).__name__}, expected numpy's or what can "
-                    "be written")
+    raise TypeError(f"{what}: read-only memory of {type(array).__name__}, expected numpy's or what "
+                    "can be written")

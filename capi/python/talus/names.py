@@ -52,8 +52,8 @@ def doc(which: str, name: str) -> str:
 
 
 def hypers(owner: str) -> dict[str, Hyper]:
-    """Describes the hyperparameters of an algorithm or alias, of "settings", "scaler" or of a schedule as
-    "schedule/cosine"."""
+    """Describes the hyperparameters of an algorithm or alias, of "settings", "scaler" or of a
+    schedule as "schedule/cosine"."""
     found = {}
     for i in range(max(_c.hyper_count(encode(owner)), 1)):  # an unknown owner fails at the first
         raw = _c.Hyper()

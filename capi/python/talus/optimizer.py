@@ -56,8 +56,8 @@ class Optimizer(Checkpoints, Hooks):
                 opt.step()
 
     Keywords are the rule's hyperparameters, hypers(rule), and hold for every group. device: "cpu",
-    "cuda" or "cuda:1". Groups and parameters are plain indices. As talus.h says of a function, so of the
-    method that wraps it; a failure raises talus.Error and has changed nothing.
+    "cuda" or "cuda:1". Groups and parameters are plain indices. As talus.h says of a function, so
+    of the method that wraps it; a failure raises talus.Error and has changed nothing.
     """
 
     _what = "optimizer"
@@ -69,7 +69,7 @@ class Optimizer(Checkpoints, Hooks):
         super().__init__(raw)
         try:
             require_known(rule, values)
-            self.set(**values)
+            self.set(**values)  # type: ignore[arg-type]
         except BaseException:
             self.close()
             raise
@@ -85,7 +85,7 @@ class Optimizer(Checkpoints, Hooks):
     def add_group(self, rule: Optional[str] = None, **values: float) -> int:
         """Adds a group and returns its index. rule None: that of the constructor.
 
-        Keywords are set in this group alone; if a value is refused the group is there with defaults.
+        Keywords are set in this group alone; if a value is refused the group stays.
         """
         if rule is not None and values:
             require_known(rule, values)
@@ -127,8 +127,8 @@ class Optimizer(Checkpoints, Hooks):
 
     def step(self, closure: Optional[Callable[[], float]] = None,
              stream: Optional[int] = None) -> Optional[float]:
-        """Takes one step. closure, where given, writes or binds the gradients first and returns the loss,
-        which is returned; what it raises comes out of this call, and no step was taken."""
+        """Takes one step. closure, where given, writes or binds the gradients first and returns the
+        loss, which is returned; what it raises comes out of this call, and no step was taken."""
         loss: Optional[float] = None
         with self._lock:
             if closure is None:
@@ -160,8 +160,8 @@ class Optimizer(Checkpoints, Hooks):
 
     def attach(self, hyper: str, schedule: Optional[Schedule], group: int = ALL,
                clock: Union[str, int] = "applied") -> None:
-        """Attaches a schedule to a hyperparameter, None: takes it away. clock: "applied", "called" or
-        "manual"."""
+        """Attaches a schedule to a hyperparameter, None: takes it away. clock: "applied", "called"
+        or "manual"."""
         self._call(_c.attach_schedule, group, encode(hyper),
                    None if schedule is None else schedule.handle, _clock(clock))
 
@@ -171,10 +171,12 @@ class Optimizer(Checkpoints, Hooks):
         self._call(_c.get_schedule, group, encode(hyper), C.byref(raw), None)
         return None if raw.value is None else Schedule._of(raw.value)
 
-    def schedule_clock(self, hyper: str, group: int = 0) -> str:
+    def schedule_clock(self, hyper: str, group: int = 0) -> Optional[str]:
         """The clock of what is attached."""
         raw, clock = C.c_void_p(), C.c_int32()
         self._call(_c.get_schedule, group, encode(hyper), C.byref(raw), C.byref(clock))
+        if raw.value is None:
+            return None
         _c.schedule_destroy(raw)
         return list(_CLOCKS)[clock.value]
 
@@ -201,7 +203,7 @@ class Optimizer(Checkpoints, Hooks):
             self._roots["scaler"] = scaler
 
     def bind_scale(self, scale: Any, found: Any = None) -> None:
-        """Somebody else's scale and flag: arrays of one f32, read by each step; scale None: none."""
+        """Somebody else's scale and flag: arrays of one f32, read by each step; None: none."""
         memories = [None if array is None else locate(array, what, _c.F32, False)
                     for array, what in ((scale, "scale"), (found, "found"))]
         for memory in memories:
@@ -212,13 +214,13 @@ class Optimizer(Checkpoints, Hooks):
             self._roots["scale"] = memories, scale, found
 
     def _configure_as(self, other: Optimizer) -> None:
-        """Takes over another's settings, scaler and hooks; not its schedules, whose clocks cannot be set."""
+        """Takes over settings, scaler and hooks; not schedules, whose clocks cannot be set."""
         attached = [f"{name} of group {group}" for group in range(other.group_count)
                     for name, hyper in hypers(other.group_rule(group)).items()
                     if hyper.kind == _c.REAL and other.schedule(name, group)]
         if attached:
-            raise Error(_c.E_STATE, f"a schedule is attached to {attached[0]}, and cannot be carried over "
-                        "to another optimizer: take it away first")
+            raise Error(_c.E_STATE, f"a schedule is attached to {attached[0]} and cannot be "
+                        "carried over to another optimizer: take it away first")
         for name in hypers("settings"):
             if self.get_setting(name) != (value := other.get_setting(name)):
                 self.set_setting(name, value)
@@ -256,6 +258,7 @@ def _norm(optimizers: Sequence[Optimizer], function: Any, group: int, values: Se
     with contextlib.ExitStack() as locks:
         for optimizer in sorted(optimizers, key=id):  # one order, whoever asks
             locks.enter_context(optimizer._lock)
+            optimizer._require_outside()
         handles = (C.c_void_p * len(optimizers))(*(each.handle.value for each in optimizers))
         check(function(handles, len(handles), group, *values, C.byref(norm), stream))
     return norm.value

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import array
 import ctypes as C
+import dataclasses
 from typing import Any, Iterable, NamedTuple, Optional, Sequence, Union
 
 from . import _c
@@ -18,7 +19,7 @@ Master = Union[str, int, None]
 
 
 class Param(NamedTuple):
-    """A parameter to be added, for Optimizer.add_all; the fields are the arguments of Optimizer.add."""
+    """A parameter for Optimizer.add_all; the fields are the arguments of Optimizer.add."""
 
     data: Any
     grad: Any = None
@@ -44,7 +45,8 @@ class ParamInfo(NamedTuple):
     grad: Optional[int]
 
 
-class State(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class State:
     """One state tensor: where it is. `data` is live memory until what talus.h says of it."""
 
     param: int
@@ -57,7 +59,8 @@ class State(NamedTuple):
     data: Optional[int]
 
 
-class _Known(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class _Known:
     """What is to be compared with when memory is bound."""
 
     dtype: int
@@ -83,12 +86,13 @@ class Parameters(Handle):
             grad_dtype: Dtype = None, state_dtype: Dtype = None, master: Master = None) -> int:
         """Adds one parameter and returns its index.
 
-        data and grad are borrowed with no copy (see talus.memory) and kept alive. dtype and grad_dtype
-        name 16-bit elements in arrays of integers. grad None: none yet. name None: "param.<index>".
-        shape None: that of data. state_dtype and master: see talus_param; master "none" or "f32".
+        data and grad are borrowed with no copy (see talus.memory) and kept alive. dtype and
+        grad_dtype name 16-bit elements in arrays of integers. grad None: none yet. name None:
+        "param.<index>". shape None: that of data. state_dtype and master: see talus_param; master
+        "none" or "f32".
         """
-        return self.add_all([Param(data, grad, name, shape, dtype, grad_dtype, state_dtype, master)],
-                            group)
+        param = Param(data, grad, name, shape, dtype, grad_dtype, state_dtype, master)
+        return self.add_all([param], group)
 
     def add_all(self, params: Iterable[Param], group: int = 0) -> int:
         """Adds several, all or none, and returns the index of the first."""
@@ -131,7 +135,8 @@ class Parameters(Handle):
             group = self._ask(_c.param_group, index)
         return ParamInfo(raw.name.decode(), NAMES[raw.dtype],
                          tuple(raw.shape[i] for i in range(raw.ndim)), NAMES[raw.grad_dtype],
-                         NAMES[raw.state_dtype], _MASTER_NAMES[raw.master], group, raw.data, raw.grad)
+                         NAMES[raw.state_dtype], _MASTER_NAMES[raw.master], group, raw.data,
+                         raw.grad)
 
     def find(self, name: str) -> Optional[int]:
         """Returns the index of the parameter with this name."""
@@ -196,7 +201,8 @@ class Parameters(Handle):
         known = self._of(index)
         rows = self._locate(indices, f"parameter {index}: indices", None, False)
         if rows.dtype not in (_c.I32, _c.I64):
-            raise TypeError(f"parameter {index}: indices are {NAMES[rows.dtype]}, expected i32 or i64")
+            raise TypeError(f"parameter {index}: indices are {NAMES[rows.dtype]}, expected i32 or "
+                            "i64")
         given = self._locate(values, f"parameter {index}: values", known.grad_dtype, False)
         length = count_of(known.shape[1:])
         if given.count != rows.count * length:
@@ -225,8 +231,8 @@ class Parameters(Handle):
 
     def _state_at(self, i: int) -> State:
         raw = self._read(_c.state_info, i, kind=_c.State)
-        return State(raw.param, raw.slot.decode(), NAMES[raw.dtype], raw.first, raw.count, raw.bytes,
-                     raw.alignment, raw.data)
+        return State(raw.param, raw.slot.decode(), NAMES[raw.dtype], raw.first, raw.count,
+                     raw.bytes, raw.alignment, raw.data)
 
     def _state_of(self, index: int, slot: str) -> State:
         for state in self.states():
@@ -235,7 +241,7 @@ class Parameters(Handle):
         raise Error(_c.E_NAME, f"parameter {index}: no slot {slot!r}; it has " + ", ".join(
             state.slot for state in self.states() if state.param == index))
 
-    def state(self, index: int, slot: str) -> array.array:
+    def state(self, index: int, slot: str) -> array.array[Any]:
         """Copies a state tensor: "f" or "d", 16-bit elements as "H"; empty until there is one."""
         with self._lock:
             found = self._state_of(index, slot)
@@ -276,12 +282,12 @@ class Parameters(Handle):
     # masters
 
     def export_master(self, index: int, view: str = "master",
-                      stream: Optional[int] = None) -> array.array:
+                      stream: Optional[int] = None) -> array.array[float]:
         """Copies the f32 master of a 16-bit parameter."""
         self._require_host("a master")
         values = array.array("f", bytes(4 * self._of(index).count))
-        self._call(_c.export_param, encode(view), index, values.buffer_info()[0] if values else None,
-                   _c.F32, stream)
+        address = values.buffer_info()[0] if values else None
+        self._call(_c.export_param, encode(view), index, address, _c.F32, stream)
         return values
 
     def import_master(self, index: int, values: Any, stream: Optional[int] = None) -> None:
@@ -292,7 +298,7 @@ class Parameters(Handle):
         self._call(_c.import_param, b"master", index, memory.address, _c.F32, stream)
 
     def reload_master(self, index: int, stream: Optional[int] = None) -> None:
-        """Tells that a 16-bit parameter was written from outside: its master starts again from it."""
+        """Tells that a 16-bit parameter was written from outside: its master follows."""
         self._call(_c.import_param, b"master", index, None, _c.F32, stream)
 
     def write_back(self, index: int, stream: Optional[int] = None) -> None:
@@ -315,7 +321,8 @@ class Parameters(Handle):
 
     def _require_host(self, what: str) -> None:
         if self.device[0] != _c.CPU:
-            raise Error(_c.E_UNSUPPORTED, f"{what} is memory of device {self.device}, which is not copied here")
+            raise Error(_c.E_UNSUPPORTED, f"{what} is memory of device {self.device}, which is not "
+                        "copied here")
 
 
 def master_code(master: Master) -> int:

@@ -26,8 +26,8 @@ class Scaler(Handle):
             self._call(_c.scaler_set, encode(name), value)
 
     def get(self, name: str) -> float:
-        """Reads a parameter, "scale", "growth_tracker", "hysteresis_tracker", "consecutive_skips" or
-        "total_skips"."""
+        """Reads a parameter, "scale", "growth_tracker", "hysteresis_tracker", "consecutive_skips"
+        or "total_skips"."""
         return self._read(_c.scaler_get, encode(name))
 
     @property

@@ -27,8 +27,8 @@ class Schedule(Handle):
         warmup, decay = Schedule("linear", total_iters=500), Schedule("cosine", T_max=9500)
         opt.attach("lr", sequential([warmup, decay], [500]))
 
-    Keywords are hypers("schedule/KIND"), and milestones where the kind has them. What it is attached
-    to keeps the schedule alive, also when this reference is closed.
+    Keywords are hypers("schedule/KIND"), and milestones where the kind has them. What it is
+    attached to keeps the schedule alive, also when this reference is closed.
     """
 
     _what = "schedule"
@@ -109,7 +109,7 @@ class Schedule(Handle):
 
 
 def sequential(pieces: Iterable[Schedule], milestones: Iterable[int]) -> Schedule:
-    """One piece after the other; each but the first begins at its milestone and sees its own time."""
+    """One piece after the other; each but the first sees the time since its milestone."""
     made = chained(pieces, "sequential")
     made.milestones = list(milestones)
     return made

@@ -13,7 +13,6 @@ from typing import Any, Callable, Iterator, Mapping, Optional
 
 import torch
 
-from . import _c
 from .names import doc, names
 from .optimizer import Optimizer as _TalusOptimizer
 from ._torch_native import Entry, Native, Options, Saved
@@ -25,13 +24,14 @@ _classes: dict[str, type[Optimizer]] = {}  # made when asked for
 class Optimizer(torch.optim.Optimizer):
     """A torch.optim.Optimizer that runs `rule`, a name in talus.names("algorithms") or "aliases".
 
-    Keywords are the rule's hyperparameters in PyTorch's spelling (betas=(0.9, 0.999); beta1=0.9 serves
-    as well). Parameters are dense, contiguous, and on one device. Those of 16 bits have an f32 master,
-    kept as the state "master_param"; master="none" does without. state_dtype: "f32", "bf16" and so on.
-    settings: of talus.hypers("settings"), such as {"max_grad_norm": 1.0, "threads": 4}.
+    Keywords are the rule's hyperparameters in PyTorch's spelling (betas=(0.9, 0.999); beta1=0.9
+    serves as well). Parameters are dense, contiguous, and on one device. Those of 16 bits have an
+    f32 master, kept as the state "master_param"; master="none" does without. state_dtype: "f32",
+    "bf16" and so on. settings: of talus.hypers("settings"), such as {"max_grad_norm": 1.0,
+    "threads": 4}.
 
-    State is made at the first step, and is tensors of PyTorch. `state` is for reading, its tensors may be
-    written. A copy or a pickle of the optimizer has its own state.
+    State is made at the first step, and is tensors of PyTorch. `state` is for reading, its tensors
+    may be written. A copy or a pickle of the optimizer has its own state.
     """
 
     def __init__(self, params: Any, rule: str, *, state_dtype: Optional[str] = None,
@@ -118,7 +118,8 @@ class Optimizer(torch.optim.Optimizer):
 
     @property  # type: ignore[override]
     def state(self) -> Mapping[torch.Tensor, dict[str, Any]]:
-        """By parameter: the step, as a tensor, and each slot; for reading, though tensors may be written."""
+        """By parameter: the step, as a tensor, and each slot; for reading, though tensors may be
+        written."""
         return _States(self._native)
 
     @state.setter
@@ -129,7 +130,8 @@ class Optimizer(torch.optim.Optimizer):
             self._replace(self._native.rebuilt(self.param_groups, {}))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Loads a state_dict of this class, or of torch.optim's for the same rule. Checks all of it first.
+        """Loads a state_dict of this class, or of torch.optim's for the same rule. Checks all of it
+        first.
 
         State keeps its dtype, where PyTorch would cast it to the parameter's.
         """
@@ -155,7 +157,7 @@ class Optimizer(torch.optim.Optimizer):
         super().__setstate__({"param_groups": groups})
 
     def __copy__(self) -> Any:
-        raise TypeError("two optimizers would share their state: copy.deepcopy makes one of its own")
+        raise TypeError("two optimizers would share their state: use copy.deepcopy")
 
     def __reduce_ex__(self, _protocol: Any) -> Any:
         native = self._require_native()
@@ -221,7 +223,7 @@ def _read_state(content: dict[str, Any]) -> Saved:
     return Saved(steps, slots)
 
 
-def _restore(made_as: type, rule: str, options: dict[str, Any], defaults: dict[str, Any],
+def _restore(made_as: type[Optimizer], rule: str, options: dict[str, Any], defaults: dict[str, Any],
              groups: list[dict[str, Any]], states: list[Optional[tuple[int, Any]]]) -> Optimizer:
     """The other half of __reduce_ex__."""
     made = made_as.__new__(made_as)

@@ -1,7 +1,9 @@
-"""Runs test modules of this folder: run.py [-v] [test_memory ...], all of them by default.
+"""Runs test modules of this folder: run.py [-v] [--torch] [test_memory ...], all of them by
+default.
 
-Modules of PyTorch need a Python that has it: where this one has none, they run in the Python of the
-variable TALUS_TORCH_PYTHON. Says why what is skipped is, and exits with 77 where nothing was left to run.
+TALUS_TEST_INSTALLED: the package that is installed, not the one beside this folder.
+--torch: goes on in the Python that TALUS_TORCH_PYTHON names where this one has no torch. Says why
+what is skipped is, and exits with 77 where nothing was left to run.
 """
 import importlib.util
 import os
@@ -13,32 +15,29 @@ HERE = pathlib.Path(__file__).parent
 SKIPPED = 77
 
 
-def find_torch():
-    """Goes on in the Python that has it."""
+def go_on_with_torch():
     python = os.environ.get("TALUS_TORCH_PYTHON")
-    if python and importlib.util.find_spec("torch") is None and os.path.realpath(sys.prefix) != \
-            os.path.realpath(pathlib.Path(python).parents[1]):
-        os.execv(python, [python, "-B", *sys.argv])
-
-
-def load(name):
-    """The tests of a module, one that is skipped where the module is."""
-    try:
-        return unittest.defaultTestLoader.loadTestsFromName(name)
-    except unittest.SkipTest as error:
-        reason = str(error)
-        return unittest.FunctionTestCase(unittest.skip(reason)(lambda: None), description=name)
+    if importlib.util.find_spec("torch") or not python or "TALUS_TORCH_TRIED" in os.environ:
+        return
+    os.environ["TALUS_TORCH_TRIED"] = python
+    os.execv(python, [python, "-B", *sys.argv])
 
 
 def main(arguments):
-    names = [name for name in arguments if name != "-v"] or \
+    if "--torch" in arguments:
+        go_on_with_torch()
+    sys.path[0:0] = [str(HERE)] + ([] if os.environ.get("TALUS_TEST_INSTALLED") else
+                                   [str(HERE.parent)])
+    names = [name for name in arguments if name[0] != "-"] or \
         sorted(path.stem for path in HERE.glob("test_*.py"))
-    if any(name.startswith(("test_torch", "test_transformer")) for name in names):
-        find_torch()
-    sys.path[0:0] = [str(HERE), str(HERE.parent)]
-    suite = unittest.TestSuite(map(load, names))
+    suite, reasons = unittest.TestSuite(), set()
+    for name in names:
+        try:
+            suite.addTests(unittest.defaultTestLoader.loadTestsFromName(name))
+        except unittest.SkipTest as reason:  # of a whole module
+            reasons.add(str(reason))
     result = unittest.TextTestRunner(sys.stdout, verbosity=1 + ("-v" in arguments)).run(suite)
-    for reason in sorted({reason for _, reason in result.skipped}):
+    for reason in sorted(reasons.union(reason for _, reason in result.skipped)):
         print(f"SKIPPED: {reason}")
     if not result.wasSuccessful():
         return 1

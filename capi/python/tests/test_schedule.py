@@ -4,10 +4,12 @@ import concurrent.futures
 import ctypes
 import gc
 import math
+import threading
 import unittest
 import weakref
 
 import talus
+from talus import _c, hooks
 
 
 def one(rule="sgd", count=1, **hypers):
@@ -82,6 +84,7 @@ class Schedules(unittest.TestCase):
         opt.set_clock(3)
         self.assertEqual((opt.clock(), opt.value_now("lr")), (3, 0.125))
         self.assertIsNone(opt.schedule("momentum"))
+        self.assertIsNone(opt.schedule_clock("momentum"))
         with self.assertRaisesRegex(TypeError, "clock 'x', known are applied, called, manual"):
             opt.attach("lr", None, clock="x")
 
@@ -146,8 +149,17 @@ class Hooks(unittest.TestCase):
         self.assertGreater(max(counts), 1)
 
     def test_what_the_host_leaves_out_is_done_and_what_it_raises_comes_out(self):
-        expected = self.stepped(None)
-        self.assertEqual(self.stepped(lambda count, task: task(0)), expected)
+        ran = []
+        task = _c.Task(lambda _context, i: ran.append(i))
+        threads = []
+
+        def one_of_them(_count, run_task):
+            threads.append(threading.Thread(target=run_task, args=(2,)))
+            threads[-1].start()
+
+        hooks._parallel_for(one_of_them)(None, 5, task, None)
+        self.assertEqual(sorted(ran), list(range(5)))
+        threads[0].join()
         opt, data, _ = one("sgd", self.COUNT, lr=1)
         opt.set_setting("threads", 4)
 

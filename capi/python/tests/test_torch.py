@@ -1,4 +1,5 @@
-"""talus.torch beside torch.optim: the same training with both, rule by rule, scheduler by scheduler."""
+"""talus.torch beside torch.optim: the same training with both, rule by rule, scheduler by
+scheduler."""
 import itertools
 import unittest
 
@@ -10,13 +11,14 @@ except ImportError as error:
 import talus.torch
 
 STEPS = 200
-# Of a parameter after those, relative to its size or 1. Both round each operation, in another order.
-# The worst seen is 2.7e-7 and 5.6e-16, of RMSprop.
+# Of a parameter after those, relative to its size or 1. Both round each operation, in another
+# order. The worst seen is 2.7e-7 and 5.6e-16, of RMSprop.
 BOUNDS = {torch.float32: 1e-6, torch.float64: 4e-15}
 # In f64: torch keeps mu_product and eta as f32 tensors whatever the parameter is.
 F32_INSIDE = {"NAdam": 4e-10, "ASGD": 1e-7}
 
-# Options that torch.optim has, by class; a class without an entry here runs with its defaults alone.
+# Options that torch.optim has, by class; a class without an entry here runs with its defaults
+# alone.
 OPTIONS = {
     "SGD": [dict(momentum=0.9, nesterov=True), dict(momentum=0.5, dampening=0.2, weight_decay=0.1)],
     "Adam": [dict(amsgrad=True), dict(weight_decay=0.1, betas=(0.8, 0.95)),
@@ -42,7 +44,8 @@ def both():
 
 
 class Problem:
-    """Parameters, and for each step gradients that do not depend on them: no difference is blown up."""
+    """Parameters, and for each step gradients that do not depend on them: no difference is blown
+    up."""
 
     def __init__(self, dtype=torch.float32):
         self.generator = torch.Generator().manual_seed(0)
@@ -111,14 +114,16 @@ class Rules(unittest.TestCase):
         def groups(params):
             return [{"params": params[:1], "lr": 0.02}, {"params": params[1:], "betas": (0.5, 0.9)}]
 
-        ours, _ = drive(lambda params: talus.torch.AdamW(groups(params), lr=0.005, weight_decay=0.1))
-        theirs, _ = drive(lambda params: torch.optim.AdamW(groups(params), lr=0.005, weight_decay=0.1))
+        options = dict(lr=0.005, weight_decay=0.1)
+        ours, _ = drive(lambda params: talus.torch.AdamW(groups(params), **options))
+        theirs, _ = drive(lambda params: torch.optim.AdamW(groups(params), **options))
         self.assertLess(distance(ours, theirs), BOUNDS[torch.float32])
 
     def test_a_network_learns_the_same(self):
         def train(kind):
             torch.manual_seed(0)
-            net = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+            net = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Tanh(),
+                                      torch.nn.Linear(16, 1))
             x, losses = torch.randn(32, 4), []
             opt = kind(net.parameters(), lr=0.01)
             for _ in range(STEPS):
@@ -187,7 +192,8 @@ class Scaling(unittest.TestCase):
                 scaler.step(opt)
                 scaler.update()
                 scales.append(scaler.get_scale())
-            return problem.flat(), scales, {int(opt.state[param]["step"]) for param in problem.params}
+            steps = {int(opt.state[param]["step"]) for param in problem.params}
+            return problem.flat(), scales, steps
 
         ours, scales, steps = run(talus.torch.AdamW)
         theirs, their_scales, _ = run(torch.optim.AdamW)
@@ -212,8 +218,9 @@ class Sparse(unittest.TestCase):
     def test_gradients_of_rows(self):
         for name, options in ((SPARSE, {}), ("SGD", dict(lr=0.1)), ("Adagrad", dict(lr=0.1))):
             with self.subTest(name):
-                ours = self.run_embedding(lambda p: getattr(talus.torch, name)(list(p), **options))
-                theirs = self.run_embedding(lambda p: getattr(torch.optim, name)(list(p), **options))
+                ours, theirs = (self.run_embedding(
+                    lambda params: getattr(module, name)(list(params), **options))
+                    for module in (talus.torch, torch.optim))
                 self.assertLess(distance(ours, theirs), BOUNDS[torch.float32])
                 self.assertGreater((ours - 1).abs().max(), 0.1)
 
