@@ -83,7 +83,7 @@ def check_subproject(case):
         run("ninja", "-C", build, JOBS)
         expect(run(build / "consumer"), ANSWER, "a consumer with the subproject inside")
         has_talus_inside(build / "consumer")
-        run(case.meson, "configure", build, "-Ddefault_library=shared")
+        run(case.meson, "configure", build, "-Dtalus:default_library=shared")
         run("ninja", "-C", build, JOBS)
         expect(run(build / "consumer"), ANSWER, "a consumer of the subproject's shared library")
         expect([name for name in consumers.needed(build / "consumer") if "talus" in name],
