@@ -44,6 +44,7 @@
 #define TALUS_H
 #include <stdint.h>
 
+/* What the library exports. TALUS_STATIC is for programs that have it inside. */
 #if defined(TALUS_STATIC)
 #define TALUS_API
 #elif defined(_WIN32)
@@ -153,7 +154,7 @@ TALUS_API int64_t talus_last_error_detail(void);
 
 /* ---- hyperparameters ------------------------------------------------------------------------- */
 
-#define TALUS_REAL 0
+#define TALUS_REAL 0    /* any number of the range */
 #define TALUS_INTEGER 1 /* exact to 2^53; a fraction is TALUS_E_RANGE */
 #define TALUS_FLAG 2    /* 0 or 1; where max is 0, a name of another library, 0 alone */
 
@@ -187,6 +188,7 @@ TALUS_API talus_status talus_hyper_info(const char *owner, int32_t i, talus_hype
 
 /* ---- optimizer ------------------------------------------------------------------------------- */
 
+/* Groups of parameters, each with its algorithm, and their state. */
 typedef struct talus_optimizer talus_optimizer;
 
 /* As a group: every group, and the default of groups added later. */
@@ -351,6 +353,7 @@ typedef struct talus_rows {
  * a capturing stream; TALUS_E_ARGUMENT: a row that is not there. */
 TALUS_API talus_status talus_bind_rows(talus_optimizer *opt, int64_t param, const talus_rows *rows);
 
+/* Clears every bound gradient, as mode says. */
 #define TALUS_ZERO_FILL 0   /* write zeros into the bound gradients */
 #define TALUS_ZERO_UNBIND 1 /* forget the gradient pointers; touches no tensor memory */
 TALUS_API talus_status talus_zero_grad(talus_optimizer *opt, int32_t mode, void *stream);
@@ -359,8 +362,8 @@ TALUS_API talus_status talus_zero_grad(talus_optimizer *opt, int32_t mode, void 
 
 /* One state tensor of one parameter: a view of the live memory, no copy. */
 typedef struct talus_state {
-  uint32_t struct_size; /* in: bytes the caller knows */
-  int32_t dtype;
+  uint32_t struct_size;      /* in: bytes the caller knows */
+  int32_t dtype;             /* of the elements of data */
   const char *slot;          /* "exp_avg", "master_param"...; static */
   void *data;                /* NULL until prepared, stepped or bound; contents mean nothing before
                              * the parameter's first step. Write only between calls. Valid until a
@@ -669,6 +672,7 @@ TALUS_API talus_status talus_bytes_per_param(const talus_optimizer *opt, int32_t
 
 /* ---- statistics ------------------------------------------------------------------------------ */
 
+/* What the optimizer has counted and measured. */
 typedef struct talus_stats {
   uint32_t struct_size;   /* in: bytes the caller knows */
   int32_t found_inf;      /* 1: the last step was skipped over a gradient that is not finite */
@@ -762,11 +766,13 @@ TALUS_API talus_status talus_save(talus_optimizer *opt, const char *path, const 
 TALUS_API talus_status talus_load(talus_optimizer *opt, const char *path, const talus_io *io,
                                   void *stream);
 
+/* Takes the bytes of a checkpoint. */
 typedef struct talus_writer {
   uint32_t struct_size, reserved;
   void *user;
   int32_t (*write)(void *user, const void *bytes, uint64_t count); /* all of them, or non-zero */
 } talus_writer;
+/* Gives the bytes of a checkpoint. */
 typedef struct talus_reader {
   uint32_t struct_size, reserved;
   void *user;
@@ -815,6 +821,7 @@ typedef struct talus_allocator {
   void *user;
   /* Returns bytes at a multiple of alignment (a power of two), NULL: no memory. */
   void *(*alloc)(void *user, uint64_t bytes, uint64_t alignment, void *stream);
+  /* Takes back what alloc returned. */
   void (*release)(void *user, void *data, uint64_t bytes, void *stream);
   void (*destroy)(void *user); /* after the last release, or when replaced */
 } talus_allocator;
@@ -829,6 +836,7 @@ TALUS_API talus_status talus_set_allocator(talus_optimizer *opt, const talus_all
  * looked for. */
 TALUS_API talus_status talus_set_plugin_path(const char *folders);
 
+/* Levels of a log. */
 #define TALUS_LOG_ERROR 0
 #define TALUS_LOG_WARNING 1
 #define TALUS_LOG_INFO 2

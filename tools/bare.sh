@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `tools/check --bare`: tools/demo and tools/check of HEAD in a fresh minimal Debian of this
-# machine's release, without CUDA or anything else installed. Needs root and a TMPDIR with 4 GB.
+# `tools/check --bare`: the Debian packages, tools/demo and tools/check of HEAD in a fresh minimal
+# Debian of this machine's release, without CUDA or anything else installed. Needs root and a TMPDIR with 4 GB.
 # The new system takes from this machine only its Debian mirror, name resolution and proxies.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,7 +17,7 @@ fi
 root=$(mktemp -d "${TMPDIR:-/tmp}/talus-bare.XXXXXX")
 remove_root() {
   umount "$root/proc" "$root/sys" "$root/dev/shm" "$root/dev/pts" 2>/dev/null || true
-  rm -rf --one-file-system "$root"
+  rm -rf --one-file-system "$root" ${packages:+"$packages"}
 }
 trap remove_root EXIT
 
@@ -74,12 +74,40 @@ copy_head() {
   git -c advice.detachedHead=false clone -q "$root/srv/talus.bundle" "$root/srv/talus"
 }
 
+# Of the packages built here, and of nothing of the checkout: a program in C, as a stranger would.
+use_packages() {
+  local destination=$root/srv/packages
+  mkdir -p "$destination"
+  cp "$packages"/*.deb tests/install/consumer/main.c "$destination"
+  inside sh -euc '
+    cd /srv/packages
+    apt-get -qq update
+    DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends gcc libc6-dev pkg-config \
+      ./libtalus0_*.deb ./libtalus-dev_*.deb ./talus-tools_*.deb >/dev/null
+    gcc -std=c99 -Wall -Werror main.c $(pkg-config --cflags --libs talus) -o main
+    ./main
+    gcc main.c $(pkg-config --cflags talus) -Wl,-Bstatic -ltalus -Wl,-Bdynamic -lstdc++ -lm -pthread -o static
+    ./static
+    talus --version
+    talus selftest --only adamw >/dev/null
+    apt-get -qq -y purge libtalus0 >/dev/null
+    ! test -e /usr/include/talus.h
+    echo packages: passed'
+}
+
 tools/setup --bare
+packages=$(mktemp -d)
+DEB_BUILD_OPTIONS="nocheck ${DEB_BUILD_OPTIONS:-}" tools/packaging/build-deb "$packages"
 apt-get -q update >/dev/null 2>&1 || true  # the mirror is read from its lists
 make_root
 copy_head
 if ! inside /srv/talus/tools/demo; then
   echo "  FAILED: tools/demo in a bare Debian"
+  echo "0 passed, 1 failed"
+  exit 1
+fi
+if ! use_packages; then
+  echo "  FAILED: the Debian packages in a bare Debian"
   echo "0 passed, 1 failed"
   exit 1
 fi

@@ -1,172 +1,129 @@
-"""What `meson install` leaves, used by programs that know talus only from there.
+"""Installs a build into a temporary folder and uses it as a stranger would.
 
-    check_install.py installed BUILD SOURCE CC     pkg-config and CMake
-    check_install.py subproject BUILD SOURCE CC    talus as a Meson subproject; minutes
-    check_install.py static BUILD SOURCE CC        a static library; minutes
-    check_install.py dist BUILD SOURCE CC          the tarball of `meson dist` builds on its own; minutes
+    check_install.py files|pkg-config|cmake|subproject MESON BUILD SOURCE PREFIX LIBDIR INCLUDEDIR
+        [--tools] [--cuda] [--static] --cc COMPILER...
 
-A program that is not there is skipped aloud; exit status 77 where nothing was left to check.
+--tools, --cuda, --static: what else this build has.
 """
 import json
-import os
 import pathlib
-import shutil
-import subprocess
 import sys
-import tempfile
 
-HERE = pathlib.Path(__file__).parent
-CONSUMER = HERE / "consumer"
-PLAIN = ["--buildtype=release", "-Ddebug=false", "-Dtests=disabled", "-Dtools=disabled", "-Dcuda=disabled",
-         "--libdir=lib", "--prefix=/usr/local"]
-EXPECTED = ["{libdir}/libtalus.so", "{libdir}/libtalus.so.0", "{includedir}/talus.h", "{includedir}/talus.hpp",
-            "{libdir}/pkgconfig/talus.pc", "{libdir}/cmake/talus/talusConfig.cmake"]
-OF_COMMAND = ["{bindir}/talus", "{mandir}/man1/talus.1", "{datadir}/bash-completion/completions/talus",
-              "{datadir}/zsh/site-functions/_talus", "{datadir}/fish/vendor_completions.d/talus.fish"]
-FOREIGN = {"tests", "build", "catch2", "gtest"}  # names that no installed path may have
+import consumers
+from consumers import ABI_MAJOR, VERSION, expect, need, run, scratch
 
 
-def run(*command, may_fail=False, **environment):
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, stdin=subprocess.DEVNULL,
-                          env={**os.environ, **{k: str(v) for k, v in environment.items()}})
-    if done.returncode and not may_fail:
-        sys.exit(f"{' '.join(map(str, command))}: exit status {done.returncode}\n"
-                 f"{done.stdout[-3000:]}{done.stderr[-3000:]}")
-    return done
+def expected_files(libdir, includedir, extras):
+    so = f"libtalus.so.{ABI_MAJOR}"
+    names = [f"{includedir}/talus.h", f"{includedir}/talus.hpp", f"{libdir}/pkgconfig/talus.pc",
+             f"{libdir}/cmake/talus/talusConfig.cmake", f"{libdir}/cmake/talus/talusConfigVersion.cmake",
+             f"{libdir}/libtalus.so", f"{libdir}/{so}", f"{libdir}/{so}.0.0"]
+    if "--static" in extras:
+        names.append(f"{libdir}/libtalus.a")
+    if "--cuda" in extras:
+        names.append(f"{libdir}/talus/libtalus_cuda.so")
+    if "--tools" in extras:
+        names += ["bin/talus", "share/man/man1/talus.1", "share/bash-completion/completions/talus",
+                  "share/fish/vendor_completions.d/talus.fish", "share/zsh/site-functions/_talus"]
+    return names
 
 
-def there(program):
-    if shutil.which(program):
-        return True
-    print(f"SKIPPED: no {program} on this machine")
-    return False
+def check_files(case):
+    """What is there and nothing else; the names of the library; the command; what uninstalling goes by."""
+    place = case.place
+    presets = "share/talus/presets/"
+    got = place.files()
+    expect([name for name in got if not name.startswith(presets)],
+           sorted(expected_files(case.libdir, case.includedir, case.extras)), "installed files")
+    expect(any(name.startswith(presets) for name in got), "--tools" in case.extras, "presets of bench")
+    logged = {line for line in case.log.splitlines() if not line.startswith("#")}
+    expect({str(place.prefix / name) for name in got} - logged, set(), "files that uninstall does not know")
+
+    link = place.libdir / "libtalus.so"
+    expect(str(link.readlink()), f"libtalus.so.{ABI_MAJOR}", "libtalus.so")
+    expect(str((place.libdir / f"libtalus.so.{ABI_MAJOR}").readlink()), f"libtalus.so.{ABI_MAJOR}.0.0", "the SONAME's link")
+    for name in ("pkgconfig/talus.pc", "cmake/talus/talusConfig.cmake"):
+        text = (place.libdir / name).read_text(encoding="utf-8")
+        for path in (case.build, case.source):
+            expect(str(path) in text, False, f"{path} in {name}")
+    if "--tools" in case.extras:
+        check_command(case)
 
 
-def install(build, into):
-    """Returns the option values of the build as paths below `into`."""
-    run("meson", "install", "-C", build, "--no-rebuild", "--destdir", into)
-    options = {each["name"]: each["value"]
-               for each in json.loads(run("meson", "introspect", "--buildoptions", build).stdout)}
-    prefix = into / options["prefix"].lstrip("/")
-    return {name: prefix / options[name] for name in ("libdir", "includedir", "bindir", "mandir", "datadir")} | {
-        "prefix": prefix, "into": into}
+def check_command(case):
+    talus = case.place.prefix / "bin/talus"
+    # What lies beside it is found without help, but in /usr, which the loader knows.
+    start = case.place.run if case.prefix == "/usr" else run
+    expect(start(talus, "--version"), f"talus {VERSION}\n", "the installed command")
+    if "--cuda" in case.extras:
+        info = start(talus, "info", "--json")
+        plugin = case.place.libdir / "talus/libtalus_cuda.so"
+        expect(str(plugin) in info, True, f"{plugin} in talus info\n{info}")
 
 
-def check_files(places):
-    wanted = EXPECTED + (OF_COMMAND if (places["bindir"] / "talus").exists() else [])
-    for name in wanted:
-        path = pathlib.Path(name.format(**places))
-        if not path.exists():
-            sys.exit(f"{path}: was not installed")
-    for path in places["prefix"].rglob("*"):
-        if FOREIGN & set(path.relative_to(places["prefix"]).parts):
-            sys.exit(f"{path}: is no part of talus")
+def check_pkg_config(case):
+    need("pkg-config")
+    place = case.place
+    expect(place.pkg_config("--modversion"), [VERSION], "version")
+    expect(place.pkg_config("--variable=abi_major"), [ABI_MAJOR], "abi_major")
+    expect(place.pkg_config("--libs"), [f"-L{place.libdir}", "-ltalus"], "libs: no C++ or CUDA library")
+    with scratch() as folder:
+        program = folder / "consumer"
+        consumers.with_pkg_config(place, case.cc, program)
+        expect([name for name in consumers.needed(program) if "talus" in name],
+               [f"libtalus.so.{ABI_MAJOR}"], "what the consumer needs")
 
 
-def pkg_config(places, *arguments):
-    return run("pkg-config", *arguments, "talus", PKG_CONFIG_PATH=places["libdir"] / "pkgconfig",
-               PKG_CONFIG_SYSROOT_DIR=places["into"], PKG_CONFIG_LIBDIR="/nowhere").stdout.split()
+# What find_package is asked for, and whether 0.1.0 serves: while 0.x, its own minor version alone.
+ASKED = {"": True, "0.1": True, "0.1.0": True, "0.1.0;EXACT": True, "0.1...0.3": True, "0.0...<0.2": True,
+         "9.0": False, "1.0": False, "0.2": False, "0.0": False, "0": False, "0.1.1": False, "0.1;EXACT": True,
+         "0.1.1;EXACT": False, "0.0...<0.1": False, "0.2...0.3": False}
 
 
-def start(program, places):
-    print(run(program, LD_LIBRARY_PATH=places["libdir"]).stdout, end="")
+def check_cmake(case):
+    need("cmake", "ninja")
+    place = case.place
+    with scratch() as folder:
+        consumers.with_cmake(place, folder / "build")
+        for i, (wanted, serves) in enumerate(ASKED.items()):
+            text = consumers.cmake_configure(folder / f"asked{i}", place.prefix, wanted, code=0 if serves else 1)
+            if not serves and f"talusConfig.cmake, version: {VERSION}" not in text:
+                sys.exit(f"find_package(talus {wanted}): refused without the version found:\n{text}")
+        # As where /lib is a link to /usr/lib.
+        (folder / "link").symlink_to(place.libdir)
+        consumers.with_cmake(place, folder / "linked", talus_DIR=folder / "link/cmake/talus")
+        # Nothing in the package says where it was installed.
+        place.prefix = place.prefix.rename(folder / "moved")
+        place.libdir = place.prefix / case.libdir
+        consumers.with_cmake(place, folder / "of-moved")
 
 
-def check_pkg_config(places, cc, scratch, *how):
-    flags = pkg_config(places, *how, "--cflags", "--libs")
-    if not how and set(flags) & {"-lstdc++", "-lc++", "-lcudart", "-lcuda"}:
-        sys.exit(f"talus.pc: what links the shared library needs no more, got {flags}")
-    if pkg_config(places, "--variable=abi_major") != ["0"]:
-        sys.exit("talus.pc: no abi_major")
-    program = scratch / ("static" if how else "shared")
-    run(cc, CONSUMER / "main.c", "-o", program, *flags)
-    start(program, places)
+def check_subproject(case):
+    """As a parent sets it up: found, with no target that is not the library. tests/install/check_packaging.py builds it."""
+    with scratch() as folder:
+        build = consumers.subproject(case.meson, case.source, folder / "consumer")
+        targets = json.loads(run(case.meson, "introspect", "--targets", build))
+        names = {each["name"] for each in targets}
+        expect(names, {"consumer", "talus", "talus_core", "talus_kernels_scalar", "talus_kernels_simd"}, "targets")
+        expect(json.loads(run(case.meson, "introspect", "--tests", build)), [], "tests of the subproject")
 
 
-def configure_cmake(places, scratch, wanted):
-    return run("cmake", "-G", "Ninja", "-S", CONSUMER, "-B", scratch, f"-DCMAKE_PREFIX_PATH={places['prefix']}",
-               f"-DTALUS_WANTED={wanted}", may_fail=True)
+class Case:
+    def __init__(self, meson, build, source, prefix, libdir, includedir, rest):
+        split = rest.index("--cc")
+        self.meson, self.build, self.source = meson, pathlib.Path(build), pathlib.Path(source)
+        self.prefix, self.libdir, self.includedir = prefix, libdir, includedir
+        self.extras, self.cc = rest[:split], rest[split + 1:]
 
 
-def check_cmake(places, scratch):
-    for wanted in ("", "0.1", "0.1.0;EXACT"):
-        done = configure_cmake(places, scratch / "cmake", wanted)
-        if done.returncode:
-            sys.exit(f"find_package(talus {wanted}): {done.stdout}{done.stderr}")
-    run("ninja", "-C", scratch / "cmake")
-    start(scratch / "cmake" / "consumer", places)
-    for wanted in ("9.0", "0.2", "0.0.9"):
-        done = configure_cmake(places, scratch / f"refused{wanted}", wanted)
-        if not done.returncode or "talus" not in done.stderr:
-            sys.exit(f"find_package(talus {wanted}) was not refused: {done.stdout}{done.stderr}")
+def main(what, *arguments):
+    case = Case(*arguments[:6], list(arguments[6:]))
+    if what == "subproject":
+        return check_subproject(case)
+    with scratch() as destdir:
+        case.log = consumers.install(case.meson, case.build, destdir)
+        case.place = consumers.Place(destdir, case.prefix, case.libdir, case.includedir)
+        {"files": check_files, "pkg-config": check_pkg_config, "cmake": check_cmake}[what](case)
 
 
-def installed(build, source, cc, scratch):
-    places = install(build, scratch / "root")
-    check_files(places)
-    checked = False
-    if there("pkg-config"):
-        check_pkg_config(places, cc, scratch)
-        checked = True
-    if there("cmake"):
-        check_cmake(places, scratch)
-        checked = True
-    return checked
-
-
-def build_from(source, build, *options):
-    run("meson", "setup", build, source, *PLAIN, *options)
-    run("ninja", "-C", build)
-
-
-def subproject(build, source, cc, scratch):
-    shutil.copytree(CONSUMER, scratch / "consumer")
-    (scratch / "consumer/subprojects/talus").symlink_to(source)
-    run("meson", "setup", scratch / "build", scratch / "consumer", "--buildtype=release", "-Dtalus:cuda=disabled",
-        PKG_CONFIG_LIBDIR="/nowhere")
-    run("ninja", "-C", scratch / "build", "consumer")
-    start(scratch / "build" / "consumer", {"libdir": ""})
-    return True
-
-
-def static(build, source, cc, scratch):
-    build_from(source, scratch / "build", "-Ddefault_library=static")
-    places = install(scratch / "build", scratch / "root")
-    if (places["libdir"] / "libtalus.so").exists():
-        sys.exit("a shared library beside a static one")
-    check_pkg_config(places, cc, scratch, "--static")
-    if there("cmake"):
-        done = configure_cmake(places, scratch / "cmake", "0.1")
-        if done.returncode:
-            sys.exit(f"find_package(talus) of a static library: {done.stdout}{done.stderr}")
-        run("ninja", "-C", scratch / "cmake")
-        start(scratch / "cmake" / "consumer", places)
-    return True
-
-
-def dist(build, source, cc, scratch):
-    if not there("git") or run("git", "-C", source, "rev-parse", "HEAD", may_fail=True).returncode:
-        print("SKIPPED: not a git checkout")
-        return False
-    run("meson", "setup", scratch / "build", source, *PLAIN)
-    run("meson", "dist", "-C", scratch / "build", "--no-tests", "--allow-dirty", "--formats", "gztar")
-    archive, = (scratch / "build/meson-dist").glob("*.tar.gz")
-    if not pathlib.Path(f"{archive}.sha256sum").exists():
-        sys.exit(f"{archive}: no SHA-256 beside it")
-    shutil.unpack_archive(archive, scratch / "unpacked", filter="data")
-    folder, = (scratch / "unpacked").iterdir()
-    build_from(folder, scratch / "again")
-    places = install(scratch / "again", scratch / "root")
-    check_files(places)
-    check_pkg_config(places, cc, scratch)
-    return True
-
-
-def main(what, build, source, cc):
-    kinds = {each.__name__: each for each in (installed, subproject, static, dist)}
-    with tempfile.TemporaryDirectory(prefix="talus-install-") as folder:
-        checked = kinds[what](pathlib.Path(build), pathlib.Path(source), cc, pathlib.Path(folder))
-    return 0 if checked else 77
-
-
-sys.exit(main(*sys.argv[1:]))
+main(*sys.argv[1:])
