@@ -39,6 +39,14 @@ for name_list in (b"algorithms", b"aliases"):
         if f"`{name}`" not in readme:
             problems.append(f"`{name}` is not mentioned")
 
+# Every status has a row with its remedy.
+rows = {name for row in re.findall(r"^\| (`TALUS_E_[^|]*)\|", readme, re.M)
+        for name in re.findall(r"`(\w+)`", row)}
+header = (root / "include/talus.h").read_text(encoding="utf-8")
+for name in re.findall(r"#define (TALUS_E_\w+)", header):
+    if name not in rows:
+        problems.append(f"{name} has no remedy")
+
 for link in re.findall(r"\]\(([^)#:]+)\)", readme):
     if not (root / link).exists():
         problems.append(f"link to {link}, which is not there")
