@@ -71,7 +71,7 @@ TALUS_API uint32_t talus_version(void);
 /* Returns the ABI: SONAME number << 16 | count of additions since that number. */
 TALUS_API uint32_t talus_abi_version(void);
 
-/* Returns compiler, build type and commit in one static line, for bug reports. */
+/* Returns version, ABI, compiler, build type and machine in one static line, for bug reports. */
 TALUS_API const char *talus_build_info(void);
 
 /* Lists what has a name. Lists:

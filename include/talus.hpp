@@ -14,6 +14,9 @@
 // that fails there ends in TALUS_THROW(error), which the host may define and which must not return.
 #ifndef TALUS_HPP
 #define TALUS_HPP
+#if !defined(__cpp_concepts) || !defined(__cpp_designated_initializers)
+#error "talus.hpp: needs C++20, such as -std=c++20; talus.h does not"
+#endif
 #include <talus.h>
 
 #include <concepts>

@@ -89,9 +89,15 @@ use_packages() {
     gcc main.c $(pkg-config --cflags talus) -Wl,-Bstatic -ltalus -Wl,-Bdynamic -lstdc++ -lm -pthread -o static
     ./static
     talus --version
+    if test -e libtalus0-cuda_*.deb; then
+      apt-get -qq -y install --no-install-recommends ./libtalus0-cuda_*.deb >/dev/null
+      talus info | grep "no CUDA driver is installed"  # so it was found and loaded
+    fi
     talus selftest --only adamw >/dev/null
     apt-get -qq -y purge libtalus0 >/dev/null
-    ! test -e /usr/include/talus.h
+    for gone in /usr/include/talus.h /usr/bin/talus /usr/lib/*/libtalus.so.0 /usr/lib/*/talus; do
+      if test -e "$gone"; then echo "left behind: $gone"; exit 1; fi
+    done
     echo packages: passed'
 }
 

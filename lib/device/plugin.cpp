@@ -50,6 +50,15 @@ void for_each_folder(std::string_view folders, F f) {
   }
 }
 
+#if defined(__GLIBC__)
+// Of the program, where the library is inside it: the loader may know no folder of a program.
+std::string program_folder() {
+  char file[kLongestPath];
+  if (!realpath("/proc/self/exe", file)) return "";
+  return std::string(file, size_t(std::strrchr(file, '/') - file));
+}
+#endif
+
 // Where the library was loaded from, "" where nobody can say. dladdr alone gives the path as the
 // host wrote it, which means another file once the host has changed its working directory.
 std::string own_folder() {
@@ -58,9 +67,10 @@ std::string own_folder() {
 #if defined(__GLIBC__)
   link_map* map = nullptr;
   char origin[kLongestPath] = "", plain[kLongestPath];
-  if (dladdr1(self, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) && map &&
-      dlinfo(map, RTLD_DI_ORIGIN, origin) == 0)
-    return realpath(origin, plain) ? plain : origin;
+  if (dladdr1(self, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) && map) {
+    if (map->l_name[0] == 0) return program_folder();
+    if (dlinfo(map, RTLD_DI_ORIGIN, origin) == 0) return realpath(origin, plain) ? plain : origin;
+  }
 #endif
   if (!dladdr(self, &info) || !info.dli_fname || info.dli_fname[0] != '/') return "";
   const std::string_view file = info.dli_fname;

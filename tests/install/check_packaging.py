@@ -71,6 +71,10 @@ def check_both(case, folder):
     for program in ("linked", "cmake-shared/consumer"):
         expect([name for name in consumers.needed(folder / program) if "talus" in name],
                [f"libtalus.so.{ABI_MAJOR}"], f"what {program} needs")
+    run(*case.cc, CONSUMER / "main.c", "-o", folder / "chosen", *place.pkg_config("--cflags"),
+        f"-L{place.libdir}", "-Wl,-Bstatic", "-ltalus", "-Wl,-Bdynamic", "-lstdc++", "-lm", "-pthread", "-ldl")
+    expect(run(folder / "chosen"), ANSWER, "a consumer that has chosen the archive")
+    has_talus_inside(folder / "chosen")
     consumers.with_cmake(place, folder / "cmake-static", TALUS_TARGET="talus::talus_static")
     has_talus_inside(folder / "cmake-static/consumer")
 

@@ -18,9 +18,13 @@ namespace fs = std::filesystem;
 constexpr int64_t kMostElements = int64_t{1} << 56;  // bytes of all operands still fit in 64 bits
 constexpr int64_t kMostTensors = 10'000'000;
 
+// Those of an installed program lie in its prefix, those of a built one beside it.
 std::vector<std::string> all_folders(std::span<const std::string> first) {
   std::vector<std::string> folders(first.begin(), first.end());
-  folders.insert(folders.end(), {TALUS_BENCH_SOURCE_PRESETS, TALUS_BENCH_INSTALLED_PRESETS});
+  std::error_code none;
+  const fs::path own = fs::read_symlink("/proc/self/exe", none).parent_path();
+  for (const char* each : {TALUS_BENCH_PRESETS, "bench"})
+    if (!own.empty()) folders.push_back((own / each).lexically_normal().string());
   return folders;
 }
 

@@ -31,19 +31,25 @@ def output_of(*command, **how):
     return done.stdout
 
 
-def check_page(page, talus):
-    readers = 0
+def shown(page):
+    """The page as each reader shows it, at several widths."""
+    texts = []
     if shutil.which("mandoc"):
         output_of("mandoc", "-T", "lint", "-W", "warning", page)
-        readers += 1
+        texts.append(output_of("mandoc", "-T", "ascii", page))
     if shutil.which("man") and shutil.which("groff"):
-        text = output_of("man", "--warnings", "-E", "ascii", "-P", "cat", "-l", page,
-                         env={**os.environ, "MANWIDTH": "100", "GROFF_NO_SGR": "1"})
-        readers += 1
-    elif readers:
-        text = output_of("mandoc", "-T", "ascii", page)
-    else:
-        skip("mandoc or man")
+        texts += [output_of("man", "--warnings", "-E", "ascii", "-P", "cat", "-l", page,
+                            env={**os.environ, "MANWIDTH": width, "GROFF_NO_SGR": "1"})
+                  for width in ("60", "80", "100", "120")]
+    return texts or skip("mandoc or man")
+
+
+def check_page(page, talus):
+    for text in shown(page):
+        check_text(page, text, talus)
+
+
+def check_text(page, text, talus):
     flat = " ".join(re.sub(".\b", "", text).split())
     for name, help_page in read_help.read_command(talus).pages.items():
         of_command = flat[flat.index(help_page.usage):]

@@ -58,6 +58,17 @@ def subcommand_lines(name, page):
     return out + [".PP", *footer_lines(page.footer)]
 
 
+def unbroken(lines):
+    """Names are never broken, so that they can be searched for; each new paragraph forgets it."""
+    out, is_tag = [], False
+    for line in lines:
+        out.append(line)
+        if is_tag or line.startswith((".PP", ".SS", ".SH")):
+            out.append(".nh")
+        is_tag = line == ".TP"
+    return out
+
+
 def manual(command):
     date = datetime.datetime.fromtimestamp(
         int(os.environ.get("SOURCE_DATE_EPOCH", datetime.datetime.now().timestamp())), datetime.timezone.utc)
@@ -66,7 +77,7 @@ def manual(command):
     footer = command.main.footer
     codes = [line for line in footer if not line.startswith("Example")]
     out = [f'.TH {name.upper()} 1 {date:%Y-%m-%d} "{name} {command.version}" "User Commands"',
-           ".nh", ".ad l",  # names are never broken, so that they can be searched for
+           ".ad l",
            ".SH NAME", f"{name} \\- {escaped(summary)}",
            ".SH SYNOPSIS", bold(name), "[\\fIOPTIONS\\fR]", "\\fISUBCOMMAND\\fR ...",
            ".SH DESCRIPTION", escaped(rest)]
@@ -78,7 +89,7 @@ def manual(command):
     out += [".SH EXIT STATUS", *map(escaped, codes), ".SH ENVIRONMENT"]
     for variable, text in ENVIRONMENT:
         out += [".TP", bold(variable), escaped(text)]
-    return "\n".join(out) + "\n"
+    return "\n".join(unbroken(out)) + "\n"
 
 
 def main(talus, output):

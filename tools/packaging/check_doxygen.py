@@ -20,7 +20,7 @@ def doxygen(source, settings):
 
 def shown(folder):
     """The words of all pages, without markup."""
-    pages = [path.read_text(encoding="utf-8") for path in sorted((folder / "html").glob("*.html"))]
+    pages = [path.read_text(encoding="utf-8") for path in sorted((folder / "manual").glob("*.html"))]
     return " ".join(html.unescape(re.sub(r"<[^>]*>", "", "\n".join(pages))).split())
 
 
@@ -32,7 +32,7 @@ def main(source):
     with tempfile.TemporaryDirectory(prefix="talus-doxygen-") as folder:
         # The C header alone, where a name without a comment is an error.
         doxygen(source, f"OUTPUT_DIRECTORY = {folder}\nINPUT = include/talus.h\nWARN_IF_UNDOCUMENTED = YES\n"
-                        "GENERATE_HTML = NO\nGENERATE_XML = YES\nPREDEFINED = TALUS_API=\n")
+                        "INLINE_SIMPLE_STRUCTS = NO\nGENERATE_HTML = NO\nGENERATE_XML = YES\nPREDEFINED = TALUS_API=\n")
         doxygen(source, f"OUTPUT_DIRECTORY = {folder}\n")
         words = shown(pathlib.Path(folder))
     header = (source / "include/talus.h").read_text(encoding="utf-8")

@@ -20,6 +20,7 @@ int main(void) {
   ok = !talus_create("sgd", TALUS_CPU, 0, &opt) && !talus_set(opt, TALUS_ALL, "lr", 0.5) &&
        !talus_add_params(opt, 0, 1, &param, NULL) && !talus_step(opt, NULL);
   talus_destroy(opt);
+  talus_has_feature("cuda"); /* looks for plugins beside whatever has the library inside */
   if (!ok) {
     fprintf(stderr, "%s\n", talus_last_error());
     return 1;
