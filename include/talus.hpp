@@ -423,6 +423,7 @@ class Optimizer {
     Optimizer moved(std::move(other));  // the old optimizer goes before the hooks it may call
     std::swap(handle_, moved.handle_);
     std::swap(parallel_for_, moved.parallel_for_);
+    std::swap(const_grads_, moved.const_grads_);
     return *this;
   }
 
@@ -650,6 +651,7 @@ class Optimizer {
     require_count("gradient", elements.size(), element_count(info));
     void* const pointer = writable(elements);
     check(talus_bind_grads(handle(), index, 1, &pointer));
+    note_const(elements);
   }
   // Binds a whole column of gradients in one call; nullptr: no gradient.
   void bind_grads(std::span<void* const> grads, int64_t first = 0) {
@@ -679,8 +681,12 @@ class Optimizer {
     check(talus_bind_rows(handle(), index, &rows));
   }
   void unbind_rows(int64_t index) { check(talus_bind_rows(handle(), index, nullptr)); }
+  // Filling is refused (TALUS_E_STATE) where a gradient was bound as const since the last unbinding.
   void zero_grad(int32_t mode = TALUS_ZERO_FILL, void* stream = nullptr) {
+    if (const_grads_ && mode == TALUS_ZERO_FILL)
+      refuse(TALUS_E_STATE, "zero_grad: a gradient was bound as const, expected TALUS_ZERO_UNBIND");
     check(talus_zero_grad(handle(), mode, stream));
+    if (mode == TALUS_ZERO_UNBIND) const_grads_ = false;
   }
 
   /* state */
@@ -704,9 +710,13 @@ class Optimizer {
     refuse(TALUS_E_NAME,
            "parameter " + std::to_string(index) + ": no slot \"" + std::string(slot) + "\"");
   }
+  // Memory of another type or size than state() would view is refused.
   template <Tensor State>
   void bind_state(int64_t index, const char* slot, State&& data) {
     const std::span elements = view(data);
+    for (const talus_state& found : states())
+      if (found.param == index && std::string_view(slot) == found.slot)
+        require_dtype("state", dtype<typename decltype(elements)::element_type>, found.dtype);
     check(talus_bind_state(handle(), index, slot, elements.data(), elements.size_bytes()));
   }
   int64_t steps(int64_t index) const {
@@ -928,13 +938,19 @@ class Optimizer {
     param.master = options.master;
     require_count("data", data.size(), element_count(param));
     if (!grad.empty()) require_count("gradient", grad.size(), extent);
-    return add(param, options.group);
+    const int64_t index = add(param, options.group);
+    note_const(grad);
+    return index;
   }
 
   // talus.h takes gradients without const though no step writes them.
   template <class T>
   static void* writable(std::span<T> elements) {
     return const_cast<std::remove_const_t<T>*>(elements.data());
+  }
+  template <class T>
+  void note_const(std::span<T> grad) {
+    if (std::is_const_v<T> && !grad.empty()) const_grads_ = true;
   }
 
   // Returns the product of the extents, -1 for one that is no count: the library names the fault.
@@ -967,6 +983,7 @@ class Optimizer {
 
   std::unique_ptr<ParallelFor> parallel_for_;  // outlives the optimizer, so it is declared before
   std::unique_ptr<talus_optimizer, Destroy> handle_;
+  bool const_grads_ = false;  // which nothing may fill
 };
 
 inline std::vector<talus_optimizer*> handles_of(std::span<Optimizer* const> opts) {

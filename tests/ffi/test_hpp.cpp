@@ -112,6 +112,37 @@ TEST_CASE("ffi hpp: a gradient of another dtype can be announced and bound later
   CHECK(code_of([&] { opt.add(other, g, {.grad_dtype = TALUS_F16}); }) == TALUS_E_ARGUMENT);
 }
 
+TEST_CASE("ffi hpp: gradients bound as const are read and never filled") {
+  std::vector<float> w(3), v(3);
+  const std::vector<float> g(3, 0.5f);
+  Optimizer opt("sgd", {{"lr", 1}});
+  const int64_t first = opt.add(w, g);
+  opt.step();
+  CHECK(w[0] == -0.5f);
+  CHECK(code_of([&] { opt.zero_grad(); }) == TALUS_E_STATE);
+  CHECK(g[0] == 0.5f);
+  Optimizer moved("sgd");
+  moved = std::move(opt);
+  CHECK(code_of([&] { moved.zero_grad(); }) == TALUS_E_STATE);
+  moved.zero_grad(TALUS_ZERO_UNBIND);
+  moved.bind_grad(first, v);
+  moved.zero_grad();
+  moved.bind_grad(first, g);
+  CHECK(code_of([&] { moved.zero_grad(); }) == TALUS_E_STATE);
+  CHECK(g[0] == 0.5f);
+}
+
+TEST_CASE("ffi hpp: state of another dtype is refused") {
+  Model model;
+  std::vector<double> half(2);
+  std::vector<float> right(4);
+  CHECK(code_of([&] { model.opt.bind_state(0, "exp_avg", half); }) == TALUS_E_ARGUMENT);
+  CHECK(code_of([&] { model.opt.bind_state(0, "nothing", right); }) == TALUS_E_NAME);
+  model.opt.bind_state(0, "exp_avg", right);
+  model.opt.step();
+  CHECK(right[0] != 0);
+}
+
 TEST_CASE("ffi hpp: rows by description, and taken back") {
   std::vector<float> table(6), values = {1, 1};
   const int32_t row = 2;
