@@ -91,7 +91,7 @@ use_packages() {
     talus --version
     if test -e libtalus0-cuda_*.deb; then
       apt-get -qq -y install --no-install-recommends ./libtalus0-cuda_*.deb >/dev/null
-      talus info | grep "no CUDA driver is installed"  # so it was found and loaded
+      talus info --json | grep -q "no CUDA driver is installed"  # so it was found and loaded
     fi
     talus selftest --only adamw >/dev/null
     apt-get -qq -y purge libtalus0 >/dev/null
