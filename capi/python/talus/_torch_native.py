@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Optional
 import torch
 
 from . import _c
+from .memory import layout_of
 from .names import names
 from .optimizer import Optimizer
 from .parameters import Param
@@ -42,20 +43,21 @@ class Entry:
 
     def __init__(self, param: torch.Tensor, index: int) -> None:
         self.param, self.index = param, index
-        self.address, self.count = param.data_ptr(), param.numel()
-        self.dtype, self.device = param.dtype, param.device
+        self.layout, self.count = layout_of(param), param.numel()
+        self.device = param.device
         self.grad_dtype = param.dtype if param.grad is None else param.grad.dtype
         self.state: dict[str, torch.Tensor] = {}
         self.is_cold = True  # no step yet: its slots may still change
         self.version: Optional[int] = None  # of what the last step wrote
 
     def is_moved(self) -> bool:
-        return self.param.data_ptr() != self.address or self.param.numel() != self.count
+        return layout_of(self.param) != self.layout
 
     def is_other(self) -> bool:
         """Memory of another kind, which cannot just be bound again."""
-        param = self.param
-        return (param.numel(), param.dtype, param.device) != (self.count, self.dtype, self.device)
+        _, shape, _, dtype = self.layout
+        return (self.param.shape, self.param.dtype, self.param.device) != (
+            shape, dtype, self.device)
 
 
 class Gradients(NamedTuple):
@@ -77,6 +79,7 @@ class Native:
         self.groups: list[list[torch.Tensor]] = []
         self.group_index: list[int] = []
         self.pushed: list[dict[str, float]] = []
+        self.lent: list[torch.Tensor] = []  # gradients that are bound
         self.spare: Optional[int] = 0  # a group of the library that has no parameters yet
 
     def rebuilt(self, groups: list[Group], states: dict[torch.Tensor, Saved]) -> Native:
@@ -143,7 +146,7 @@ class Native:
         try:
             for entry in moved:
                 self.opt.bind_data(entry.index, entry.param)
-                entry.address, entry.version = entry.param.data_ptr(), None
+                entry.layout, entry.version = layout_of(entry.param), None
         finally:
             self.opt.set_setting("check_pointers", checks)
         return True
@@ -154,6 +157,9 @@ class Native:
 
     def saved_of(self, entry: Entry) -> Optional[Saved]:
         steps = self.opt.steps(entry.index)
+        if steps and entry.is_cold:  # of a checkpoint that was loaded into the library
+            self._warm_up([entry])
+            entry.is_cold = False
         return Saved(steps, entry.state) if steps else None
 
     def _slots(self) -> dict[int, list[Any]]:
@@ -164,9 +170,7 @@ class Native:
 
     def _bind(self, entry: Entry, state: Any, tensor: torch.Tensor) -> None:
         if state.bytes:
-            self.opt._call(_c.bind_state, entry.index, state.slot.encode(), tensor.data_ptr(),
-                           state.bytes)
-            self.opt._roots["state"].setdefault(entry.index, {})[state.slot] = tensor
+            self.opt.bind_state(entry.index, state.slot, tensor)
         entry.state[state.slot] = tensor
 
     def _shape(self, entry: Entry, state: Any) -> tuple[int, ...]:
@@ -184,10 +188,21 @@ class Native:
                 if tensor is None:
                     tensor = torch.empty(self._shape(entry, state), dtype=_DTYPES[state.dtype],
                                          device=entry.device)
+                    loaded = self._loaded(entry, state, tensor)
                     self._bind(entry, state, tensor)
+                    if loaded:
+                        continue
                 entry.state[state.slot] = tensor
                 if state.slot == MASTER:
                     tensor.copy_(entry.param.detach())
+
+    def _loaded(self, entry: Entry, state: Any, tensor: torch.Tensor) -> bool:
+        """Takes the state that a checkpoint has put into memory of the library."""
+        if state.data is None or state.bytes == 0 or self.opt.steps(entry.index) == 0:
+            return False
+        self.opt._require_host("state")
+        C.memmove(tensor.data_ptr(), state.data, state.bytes)
+        return True
 
     def adopt(self, states: dict[torch.Tensor, Saved]) -> None:
         """Binds the tensors of states where they fit, else copies in our dtype and device."""
@@ -254,24 +269,25 @@ class Native:
         for entry in masters:
             if not entry.is_cold:
                 _take_outside_writes(entry)
-        keep = self._bind_gradients(gradients)
-        try:
-            self.opt._call(_c.step, self._stream())
-        finally:
-            self.opt._call(_c.zero_grad, _c.ZERO_UNBIND, None)
-            del keep
+        with self.opt._lock:
+            self.lend(gradients)
+            try:
+                self.opt._call(_c.step, self._stream())
+            finally:
+                self.opt._call(_c.zero_grad, _c.ZERO_UNBIND, None)
+                self.lent.clear()
         torch.autograd.graph.increment_version([entry.param for entry in entries])
         for entry in masters:
             entry.version = _version(entry.param)
         for entry in cold:
             entry.is_cold = self.opt.steps(entry.index) == 0
 
-    def _bind_gradients(self, gradients: Gradients) -> list[torch.Tensor]:
-        """Returns what must live until the step is over: copies of what is not contiguous."""
-        keep = []
+    def lend(self, gradients: Gradients) -> None:
+        """Binds them; what they are copied to, where that is needed, lives until the step is over."""
+        keep: list[torch.Tensor] = []
         column = (C.c_void_p * len(self.entries))()
         for entry, grad in gradients.dense:
-            grad = grad if grad.is_contiguous() else grad.contiguous()
+            grad = grad.detach().resolve_neg().contiguous()
             keep.append(grad)
             column[entry.index] = grad.data_ptr() or None
         self.opt._call(_c.bind_grads, 0, len(column), column)
@@ -280,7 +296,7 @@ class Native:
             indices, values = rows.indices().reshape(-1).contiguous(), rows.values().contiguous()
             self.opt.bind_rows(entry.index, indices, values)
             keep += [indices, values]
-        return keep
+        self.lent = keep
 
     def _stream(self) -> Optional[int]:
         if self.torch_device.type != "cuda":

@@ -73,8 +73,15 @@ class Spelling:
         for key, names in self.keys.items():
             if key not in group:
                 continue
-            values = group[key] if len(names) > 1 else (group[key],)
-            if len(values) != len(names):
-                raise ValueError(f"{key}: {group[key]!r}, expected {len(names)} numbers")
-            result.update(zip(names, map(float, values)))
+            result.update(zip(names, self._numbers(key, group[key], len(names))))
         return result
+
+    def _numbers(self, key: str, given: Any, count: int) -> tuple[float, ...]:
+        try:
+            values = tuple(map(float, given if count > 1 else (given,)))
+        except (TypeError, ValueError):
+            values = ()
+        if len(values) != count:
+            expected = f"{count} numbers" if count > 1 else "a number"
+            raise ValueError(f"{key}: {given!r}, expected {expected}")
+        return values

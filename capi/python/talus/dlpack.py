@@ -57,6 +57,7 @@ class Tensor:
             raise TypeError(f"{what}: the memory is read-only")
         tensor = managed[0].tensor
         _require_rows(tensor, what)
+        self.readonly = versioned and bool(managed[0].flags & _READ_ONLY)
         self.dtype = tensor.type_code | tensor.bits << 8
         self.shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
         self.device = tensor.device_type, tensor.device_id

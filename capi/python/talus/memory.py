@@ -43,10 +43,20 @@ class Memory:
     shape: tuple[int, ...]
     device: tuple[int, int]
     root: Any
+    readonly: bool = False
+    layout: Any = None  # of a tensor of PyTorch, which may move
 
     @property
     def count(self) -> int:
         return count_of(self.shape)
+
+    def is_moved(self) -> bool:
+        """Whether a tensor of PyTorch has other memory now than when it was located."""
+        return self.layout is not None and layout_of(self.root) != self.layout
+
+
+def layout_of(tensor: Any) -> tuple[Any, ...]:
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
 
 
 def count_of(shape: Sequence[int]) -> int:
@@ -71,6 +81,14 @@ def require_count(what: str, memory: Memory, shape: Sequence[int]) -> None:
     if memory.count != count_of(shape):
         raise ValueError(f"{what}: {memory.count} elements of shape {memory.shape}, expected shape "
                          f"{tuple(shape)}")
+
+
+def require_like(what: str, memory: Memory, *shapes: Sequence[int]) -> None:
+    """As many elements, and where both have rows and columns the same."""
+    require_count(what, memory, shapes[0])
+    if len(memory.shape) > 1 and all(len(shape) > 1 and tuple(shape) != memory.shape
+                                     for shape in shapes):
+        raise ValueError(f"{what}: shape is {memory.shape}, expected {tuple(shapes[0])}")
 
 
 def locate(array: Any, what: str, dtype: Dtype = None, writable: bool = True,
@@ -107,11 +125,15 @@ def _of_tensor(tensor: Any, what: str) -> Memory:
     if not tensor.is_contiguous():
         raise TypeError(f"{what}: a tensor with strides {tensor.stride()} of shape "
                         f"{tuple(tensor.shape)}, expected a contiguous one")
+    if tensor.is_neg() or tensor.is_conj():
+        raise TypeError(f"{what}: a tensor whose sign or conjugate is still to be taken, expected "
+                        "resolve_neg() or resolve_conj() of it")
     if tensor.device.type not in ("cpu", "cuda"):
         raise TypeError(f"{what}: a tensor on {tensor.device}, expected cpu or cuda")
     kind = _c.CPU if tensor.device.type == "cpu" else _c.CUDA
     address = tensor.data_ptr() if tensor.numel() else None
-    return Memory(address, code, tuple(tensor.shape), (kind, tensor.device.index or 0), tensor)
+    return Memory(address, code, tuple(tensor.shape), (kind, tensor.device.index or 0), tensor,
+                  layout=layout_of(tensor))
 
 
 def _of_dlpack(array: Any, what: str, writable: bool) -> Memory:
@@ -122,7 +144,7 @@ def _of_dlpack(array: Any, what: str, writable: bool) -> Memory:
     if tensor.dtype not in NAMES:
         raise TypeError(f"{what}: DLPack dtype {tensor.dtype:#x}, expected floats")
     address = tensor.address if count_of(tensor.shape) else None
-    return Memory(address, tensor.dtype, tensor.shape, tensor.device, tensor)
+    return Memory(address, tensor.dtype, tensor.shape, tensor.device, tensor, tensor.readonly)
 
 
 def _of_buffer(array: Any, view: memoryview, what: str, bits16: int, writable: bool) -> Memory:
@@ -132,7 +154,8 @@ def _of_buffer(array: Any, view: memoryview, what: str, bits16: int, writable: b
                         "and without gaps")
     if view.readonly and writable:
         raise TypeError(f"{what}: the memory is read-only")
-    return Memory(_address(array, view, what), code, view.shape or (), (_c.CPU, 0), view)
+    return Memory(_address(array, view, what), code, view.shape or (), (_c.CPU, 0), view,
+                  view.readonly)
 
 
 def _buffer_dtype(view: memoryview, what: str, bits16: int) -> int:

@@ -96,6 +96,7 @@ class Optimizer(Checkpoints, Hooks):
 
     @property
     def group_count(self) -> int:
+        """How many groups there are."""
         return self._ask(_c.group_count)
 
     def group_rule(self, group: int = 0) -> str:
@@ -108,21 +109,26 @@ class Optimizer(Checkpoints, Hooks):
     def set(self, *, group: int = ALL, **values: float) -> None:
         """Sets one after the other; on failure those before the refused one are set."""
         for name, value in values.items():
-            self._call(_c.set, group, encode(name), value)
+            if not hasattr(type(value), "__float__"):
+                raise TypeError(f"{name}: {value!r}, expected a number")
+            self._call(_c.set, group, encode(name), float(value))
 
     def get(self, name: str, group: int = 0) -> float:
         """Reads a hyperparameter as it was set: the base of a schedule."""
         return self._read(_c.get, group, encode(name))
 
     def set_setting(self, name: str, value: float) -> None:
+        """Sets one of hypers("settings")."""
         self._call(_c.set_setting, encode(name), value)
 
     def get_setting(self, name: str) -> float:
+        """Reads one of hypers("settings")."""
         return self._read(_c.get_setting, encode(name))
 
     # the step
 
     def prepare(self, stream: Optional[int] = None) -> None:
+        """Takes all memory that steps will need."""
         self._call(_c.prepare, stream)
 
     def step(self, closure: Optional[Callable[[], float]] = None,
@@ -135,16 +141,25 @@ class Optimizer(Checkpoints, Hooks):
                 self._call(_c.step, stream)
             else:
                 out = C.c_double()
-                self._call(_c.step_closure, _closure(closure), None, C.byref(out), stream)
+                self._call(_c.step_closure, self._closure(closure), None, C.byref(out), stream)
                 loss = out.value
             self._roots["rows"].clear()
         return loss
+
+    def _closure(self, closure: Callable[[], float]) -> Any:
+        def evaluate(_user: Optional[int], loss: Any) -> int:
+            loss[0] = float(closure())
+            self._require_unmoved()
+            return 0
+
+        return _c.Closure(guard(evaluate, 1))
 
     def advance(self, stream: Optional[int] = None) -> None:
         """Before each replay of a captured step."""
         self._call(_c.advance, stream)
 
     def stats(self, wait: bool = False) -> Stats:
+        """What was counted and measured; wait: on a device, the last step's too."""
         raw = self._read(_c.get_stats, int(wait), kind=_c.Stats)
         return Stats(*(getattr(raw, name) for name in Stats._fields))
 
@@ -189,6 +204,7 @@ class Optimizer(Checkpoints, Hooks):
         self._call(_c.set_clock, t)
 
     def clock(self, clock: Union[str, int] = "manual") -> int:
+        """Reads a clock: "applied", "called" or "manual"."""
         return self._read(_c.get_clock, _clock(clock), kind=C.c_int64)
 
     def observe(self, metric: float) -> None:
@@ -198,6 +214,7 @@ class Optimizer(Checkpoints, Hooks):
     # scale, check, clip
 
     def attach_scaler(self, scaler: Optional[Scaler]) -> None:
+        """Has steps scaled back, checked and skipped as a scaler says; None: no longer."""
         with self._lock:
             self._call(_c.attach_scaler, None if scaler is None else scaler.handle)
             self._roots["scaler"] = scaler
@@ -213,14 +230,31 @@ class Optimizer(Checkpoints, Hooks):
             self._call(_c.bind_scale, *(memory and memory.address for memory in memories))
             self._roots["scale"] = memories, scale, found
 
+    def _scheduled(self) -> Optional[str]:
+        """A hyperparameter that has a schedule."""
+        for group in range(self.group_count):
+            for name, hyper in hypers(self.group_rule(group)).items():
+                if hyper.kind == _c.REAL and self.schedule(name, group):
+                    return f"{name} of group {group}"
+        return None
+
+    def _require_plain(self) -> None:
+        """Refuses what a copy would be without."""
+        if (name := self._scheduled()) is not None:
+            raise Error(_c.E_STATE, f"a schedule is attached to {name}, which a copy would not "
+                        "have: take it away first")
+        given = {**self._roots, "scale": any(
+            array is not None for array in self._roots.get("scale", ())[1:])}
+        for what in ("scaler", "scale", "parallel_for", "allocator"):
+            if given.get(what):
+                raise Error(_c.E_STATE, f"the {what} of this optimizer is not copied: take it away "
+                            "first")
+
     def _configure_as(self, other: Optimizer) -> None:
         """Takes over settings, scaler and hooks; not schedules, whose clocks cannot be set."""
-        attached = [f"{name} of group {group}" for group in range(other.group_count)
-                    for name, hyper in hypers(other.group_rule(group)).items()
-                    if hyper.kind == _c.REAL and other.schedule(name, group)]
-        if attached:
-            raise Error(_c.E_STATE, f"a schedule is attached to {attached[0]} and cannot be "
-                        "carried over to another optimizer: take it away first")
+        if (attached := other._scheduled()) is not None:
+            raise Error(_c.E_STATE, f"a schedule is attached to {attached} and cannot be carried "
+                        "over to another optimizer: take it away first")
         for name in hypers("settings"):
             if self.get_setting(name) != (value := other.get_setting(name)):
                 self.set_setting(name, value)
@@ -259,17 +293,10 @@ def _norm(optimizers: Sequence[Optimizer], function: Any, group: int, values: Se
         for optimizer in sorted(optimizers, key=id):  # one order, whoever asks
             locks.enter_context(optimizer._lock)
             optimizer._require_outside()
+            optimizer._before(function)
         handles = (C.c_void_p * len(optimizers))(*(each.handle.value for each in optimizers))
         check(function(handles, len(handles), group, *values, C.byref(norm), stream))
     return norm.value
-
-
-def _closure(closure: Callable[[], float]) -> Any:
-    def evaluate(_user: Optional[int], loss: Any) -> int:
-        loss[0] = float(closure())
-        return 0
-
-    return _c.Closure(guard(evaluate, 1))
 
 
 def _clock(clock: Union[str, int]) -> int:

@@ -4,15 +4,20 @@ from __future__ import annotations
 import array
 import ctypes as C
 import dataclasses
-from typing import Any, Iterable, NamedTuple, Optional, Sequence, Union
+from typing import Any, Iterable, Iterator, NamedTuple, Optional, Sequence, Union
 
 from . import _c
 from .errors import Error, encode
 from .handle import Handle
-from .memory import ITEM_BYTES, NAMES, Dtype, Memory, count_of, dtype_code, locate, require_count
+from .memory import (ITEM_BYTES, NAMES, Dtype, Memory, count_of, dtype_code, locate,
+                     require_count, require_like)
 
 _MASTERS = {None: _c.MASTER_AUTO, "none": _c.MASTER_NONE, "f32": _c.MASTER_F32}
 _MASTER_NAMES = {code: name for name, code in _MASTERS.items()}
+# Calls that touch memory of the host.
+_TOUCHING = (_c.step, _c.step_closure, _c.zero_grad, _c.prepare, _c.advance, _c.save, _c.save_to,
+             _c.load, _c.load_from, _c.export_param, _c.import_param, _c.grad_norm,
+             _c.clip_grad_norm)
 _TYPECODES = {_c.F32: "f", _c.F64: "d", _c.F16: "H", _c.BF16: "H"}
 
 Master = Union[str, int, None]
@@ -67,6 +72,7 @@ class _Known:
     grad_dtype: int
     shape: tuple[int, ...]
     count: int
+    data_shape: tuple[int, ...]  # of the array, where `shape` was given
 
 
 class Parameters(Handle):
@@ -77,7 +83,36 @@ class Parameters(Handle):
     def __init__(self, raw: int) -> None:
         super().__init__(raw, _c.destroy)
         self._known: list[_Known] = []
-        self._roots.update(data={}, grad={}, rows={}, state={})  # each by parameter
+        self._roots.update(data={}, grad={}, rows={}, state={})  # Memory, each by parameter
+
+    def _before(self, function: Any) -> None:
+        if function in _TOUCHING:
+            self._require_unmoved(function is not _c.zero_grad)
+
+    def _bound(self) -> Iterator[tuple[str, Memory]]:
+        """What the library has pointers to, and what it is."""
+        for kind in ("data", "grad"):
+            for index, memory in self._roots[kind].items():
+                if memory is not None:
+                    yield f"parameter {index}: {'gradient' if kind == 'grad' else kind}", memory
+        for index, pair in self._roots["rows"].items():
+            for memory in pair:
+                yield f"parameter {index}: gradient of rows", memory
+        for index, slots in self._roots["state"].items():
+            for slot, memory in slots.items():
+                yield f"parameter {index}: state {slot}", memory
+        for memory in self._roots.get("scale", ((),))[0]:
+            if memory is not None:
+                yield "the bound scale", memory
+
+    def _require_unmoved(self, all_of_them: bool = True) -> None:
+        """A tensor of PyTorch can be given other memory while ours is that which it had."""
+        if self.closed:
+            return  # the call that follows says so
+        for what, memory in self._bound():
+            if (all_of_them or what.endswith("gradient")) and memory.is_moved():
+                raise Error(_c.E_STATE, f"{what} has other memory, shape or dtype than when it was "
+                            "bound: bind it again")
 
     # parameters
 
@@ -106,29 +141,31 @@ class Parameters(Handle):
                 self._roots["data"][i], self._roots["grad"][i] = data, grad
         return first.value
 
-    def _describe(self, param: Param) -> tuple[_c.Param, _Known, Any, Any]:
-        """The struct, what will be compared with it, and the roots of data and gradient."""
+    def _describe(self, param: Param) -> tuple[_c.Param, _Known, Memory, Optional[Memory]]:
+        """The struct, what will be compared with it, and the memory of data and gradient."""
         data = self._locate(param.data, "data", param.dtype, True)
         shape = data.shape if param.shape is None else tuple(param.shape)
         require_count("data", data, shape)
         grad_dtype, grad = dtype_code(param.grad_dtype) or data.dtype, None
         if param.grad is not None:
             grad = self._locate(param.grad, "gradient", param.grad_dtype, False, data.dtype)
-            require_count("gradient", grad, shape)
+            require_like("gradient", grad, shape, data.shape)
             grad_dtype = grad.dtype
         raw = _c.Param(dtype=data.dtype, data=data.address, grad=grad and grad.address,
                        name=None if param.name is None else encode(param.name),
                        shape=(C.c_int64 * len(shape))(*shape), ndim=len(shape),
                        grad_dtype=grad_dtype, state_dtype=dtype_code(param.state_dtype),
                        master=master_code(param.master))
-        known = _Known(data.dtype, grad_dtype, shape, count_of(shape))
-        return raw, known, data.root, grad and grad.root
+        known = _Known(data.dtype, grad_dtype, shape, count_of(shape), data.shape)
+        return raw, known, data, grad
 
     @property
     def param_count(self) -> int:
+        """How many indices there are, removed parameters among them."""
         return self._ask(_c.param_count)
 
     def param(self, index: int) -> ParamInfo:
+        """Describes a parameter, defaults filled in."""
         raw = _c.Param()
         with self._lock:
             self._call(_c.param_info, index, C.byref(raw))
@@ -162,7 +199,7 @@ class Parameters(Handle):
         require_count(f"parameter {index}: data", memory, known.shape)
         with self._lock:
             self._call(_c.bind_data, index, memory.address)
-            self._roots["data"][index] = memory.root
+            self._roots["data"][index] = memory
 
     # gradients
 
@@ -172,20 +209,21 @@ class Parameters(Handle):
 
     def bind_grads(self, grads: Sequence[Any], first: int = 0) -> None:
         """Binds the gradients of parameters first, first + 1, ... in one call, all or none."""
-        column, roots = (C.c_void_p * len(grads))(), []
+        column = (C.c_void_p * len(grads))()
+        memories: list[Optional[Memory]] = []
         for i, grad in enumerate(grads):
-            root = None
+            memory = None
             if grad is not None:
                 known = self._of(first + i)
                 what = f"parameter {first + i}: gradient"
                 memory = self._locate(grad, what, known.grad_dtype, False)
-                require_count(what, memory, known.shape)
-                column[i], root = memory.address, memory.root
-            roots.append(root)
+                require_like(what, memory, known.shape, known.data_shape)
+                column[i] = memory.address
+            memories.append(memory)
         with self._lock:
             self._call(_c.bind_grads, first, len(grads), column)
-            for i, root in enumerate(roots, first):
-                self._roots["grad"][i] = root
+            for i, memory in enumerate(memories, first):
+                self._roots["grad"][i] = memory
                 self._roots["rows"].pop(i, None)
 
     def bind_rows(self, index: int, indices: Any, values: Any) -> None:
@@ -212,15 +250,26 @@ class Parameters(Handle):
                       values=given.address)
         with self._lock:
             self._call(_c.bind_rows, index, C.byref(raw))
-            self._roots["rows"][index] = rows.root, given.root
+            self._roots["rows"][index] = rows, given
 
     def zero_grad(self, unbind: bool = False, stream: Optional[int] = None) -> None:
-        """Writes zeros into the bound gradients, or forgets them."""
+        """Writes zeros into the bound gradients, or forgets them.
+
+        One that is read-only is an error, and none is written then.
+        """
         with self._lock:
+            if not unbind:
+                self._require_writable_grads()
             self._call(_c.zero_grad, _c.ZERO_UNBIND if unbind else _c.ZERO_FILL, stream)
             if unbind:
                 self._roots["grad"].clear()
                 self._roots["rows"].clear()
+
+    def _require_writable_grads(self) -> None:
+        for index, memory in self._roots["grad"].items():
+            if memory is not None and memory.readonly:
+                raise Error(_c.E_STATE, f"parameter {index}: the gradient is read-only, expected "
+                            "zero_grad(unbind=True)")
 
     # state
 
@@ -244,6 +293,7 @@ class Parameters(Handle):
     def state(self, index: int, slot: str) -> array.array[Any]:
         """Copies a state tensor: "f" or "d", 16-bit elements as "H"; empty until there is one."""
         with self._lock:
+            self._require_unmoved()
             found = self._state_of(index, slot)
             values = array.array(_TYPECODES[dtype_code(found.dtype)])
             if found.data is not None:
@@ -254,6 +304,7 @@ class Parameters(Handle):
     def set_state(self, index: int, slot: str, values: Any) -> None:
         """Overwrites a state tensor that is there."""
         with self._lock:
+            self._require_unmoved()
             found = self._state_of(index, slot)
             what = f"parameter {index}: {slot}"
             memory = self._locate(values, what, found.dtype, False)
@@ -271,12 +322,14 @@ class Parameters(Handle):
         size = memory.count * ITEM_BYTES[memory.dtype]
         with self._lock:
             self._call(_c.bind_state, index, encode(slot), memory.address, size)
-            self._roots["state"].setdefault(index, {})[slot] = memory.root
+            self._roots["state"].setdefault(index, {})[slot] = memory
 
     def steps(self, index: int) -> int:
+        """How many steps a parameter has taken."""
         return self._read(_c.steps, index, kind=C.c_int64)
 
     def set_steps(self, index: int, steps: int) -> None:
+        """Says how many steps the state of a parameter is of; 0: the next one begins anew."""
         self._call(_c.set_steps, index, steps)
 
     # masters

@@ -52,6 +52,7 @@ class Schedule(Handle):
 
     @property
     def kind(self) -> str:
+        """Its name in names("schedules")."""
         return self._ask(_c.schedule_kind).decode()
 
     def set(self, **values: float) -> None:
@@ -65,6 +66,7 @@ class Schedule(Handle):
 
     @property
     def milestones(self) -> list[int]:
+        """When the next piece or value begins, in steps; setting them replaces all."""
         count = C.c_int64()
         self._call(_c.schedule_get_list, b"milestones", None, 0, C.byref(count))
         values = (C.c_int64 * count.value)()
@@ -91,6 +93,7 @@ class Schedule(Handle):
             raise
 
     def add(self, piece: Schedule) -> None:
+        """Appends a piece to a sequential or chained schedule, which shares it."""
         self._call(_c.schedule_add, piece.handle)
 
     @property

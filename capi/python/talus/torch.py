@@ -15,10 +15,10 @@ import torch
 
 from .names import doc, names
 from .optimizer import Optimizer as _TalusOptimizer
-from ._torch_native import Entry, Native, Options, Saved
+from ._torch_native import Entry, Gradients, Native, Options, Saved
 from ._torch_spelling import Spelling
 
-_classes: dict[str, type[Optimizer]] = {}  # made when asked for
+_classes: dict[str, type[_OfRule]] = {}  # made when asked for
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -47,10 +47,16 @@ class Optimizer(torch.optim.Optimizer):
     def native(self) -> _TalusOptimizer:
         """Lends the talus.Optimizer, for its settings, norms, statistics and checkpoints.
 
-        Loading a state_dict, and parameters that change device, dtype or group, make a new one, to
-        which settings, scaler and hooks go over. Schedules of talus do not: use PyTorch's.
+        Norms and clips are of the gradients that there are when it is asked for. A step takes
+        hyperparameters from param_groups, also after native.load. Loading a state_dict, and
+        parameters that change device, dtype or group, make a new one, to which settings, scaler and
+        hooks go over. Schedules of talus do not: use PyTorch's.
         """
-        return self._require_native().opt
+        native, gradients = self._gather()
+        native.lend(gradients)
+        for pushed in native.pushed:
+            pushed.clear()  # what is set there may change
+        return native.opt
 
     # groups
 
@@ -104,15 +110,19 @@ class Optimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        native = self._require_native()
+        native, gradients = self._gather()
         native.push(self.param_groups)
+        native.step(gradients)
+        return loss
+
+    def _gather(self) -> tuple[Native, Gradients]:
+        native = self._require_native()
         gradients = native.gather()
-        if gradients is None:
+        if gradients is None:  # one of another dtype than before
             native = self._rebuild()
             gradients = native.gather()
         assert gradients is not None
-        native.step(gradients)
-        return loss
+        return native, gradients
 
     # state
 
@@ -161,6 +171,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def __reduce_ex__(self, _protocol: Any) -> Any:
         native = self._require_native()
+        native.opt._require_plain()
         options = {"state_dtype": self._options.state_dtype, "master": self._options.master,
                    "settings": {name: native.opt.get_setting(name) for name in names("settings")}}
         states = [native.saved_of(entry) for entry in native.entries]
@@ -217,10 +228,13 @@ def _read_state(content: dict[str, Any]) -> Saved:
     """Without a step, as SGD has it: state means that there was one at least."""
     slots = {name: value.clone() if isinstance(value, torch.Tensor) else torch.tensor(value)
              for name, value in content.items() if name != "step" and value is not None}
-    steps = int(content.get("step", 1 if slots else 0))
-    if steps < 0:
-        raise ValueError(f"state: step is {steps}, expected 0 or more")
-    return Saved(steps, slots)
+    for name, tensor in slots.items():
+        if tensor.is_complex():
+            raise ValueError(f"state: {name} is of {tensor.dtype}, expected real numbers")
+    given = float(content.get("step", 1 if slots else 0))
+    if not (0 <= given < 1 << 63 and given == int(given)):
+        raise ValueError(f"state: step is {given:g}, expected a whole number, 0 or more")
+    return Saved(int(given), slots)
 
 
 def _restore(made_as: type[Optimizer], rule: str, options: dict[str, Any], defaults: dict[str, Any],
@@ -248,19 +262,25 @@ def _class_names() -> dict[str, str]:
             for rule in names("algorithms") + names("aliases")}
 
 
-def _make_class(name: str, rule: str) -> type:
-    def __init__(self: Any, params: Any, lr: Any = None, **keywords: Any) -> None:
+class _OfRule(Optimizer):
+    """What the class of a rule is made from."""
+
+    _rule: str
+
+    def __init__(self, params: Any, lr: Any = None, **keywords: Any) -> None:
         if lr is not None:
             keywords["lr"] = lr
-        Optimizer.__init__(self, params, rule, **keywords)
+        super().__init__(params, self._rule, **keywords)
 
+
+def _make_class(name: str, rule: str) -> type[_OfRule]:
     spelling = Spelling(rule)
     lines = [f"    {key} = {value!r}" for key, value in spelling.defaults.items()]
     text = f"{name}: {doc('purposes', rule)} ({doc('papers', rule)}).\n\n" + "\n".join(lines)
-    return type(name, (Optimizer,), {"__init__": __init__, "__doc__": text, "__module__": __name__})
+    return type(name, (_OfRule,), {"_rule": rule, "__doc__": text, "__module__": __name__})
 
 
-def __getattr__(name: str) -> type[Optimizer]:
+def __getattr__(name: str) -> type[_OfRule]:
     """Finds a class whatever its capitals: FusedLAMB as well as FusedLamb."""
     if name[:1].isupper():
         for class_name, rule in _class_names().items():

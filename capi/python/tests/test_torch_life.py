@@ -209,7 +209,7 @@ class Steps(unittest.TestCase):
         opt = talus.torch.SGD([param])
         param.grad = torch.ones(3)
         opt.step()
-        self.assertIsNone(opt.native.param(0).grad)
+        self.assertIsNone(opt._native.opt.param(0).grad)
 
     def test_hooks_run(self):
         seen = []
