@@ -24,9 +24,12 @@ function bind_grads!(opt::Optimizer, gradients::AbstractVector; first::Integer =
     return opt
 end
 
+# A closure is where gradients are bound and zeroed; other callbacks are not.
+for_grads(opt) = opt.in_closure ? Inside(opt) : opt
+
 function point_grads!(opt, first::Int64, bounds)
     pointers = Ptr{Cvoid}[b === nothing ? C_NULL : b.pointer for b in bounds]
-    @check talus_bind_grads(opt::Ptr{Cvoid}, first::Int64, length(pointers)::Int64,
+    @check talus_bind_grads(for_grads(opt)::Ptr{Cvoid}, first::Int64, length(pointers)::Int64,
                             pointers::Ptr{Ptr{Cvoid}})
     for (i, bound) in enumerate(bounds)
         opt.grads[first+i] = bound
@@ -81,8 +84,8 @@ end
 Writes zeros into the bound gradients, or forgets them.
 """
 function zero_grad!(opt::Optimizer; unbind::Bool = false, stream = current_stream(opt))
-    follow!(opt)
-    @check talus_zero_grad(opt::Ptr{Cvoid}, Int32(unbind)::Int32, stream::Ptr{Cvoid})
+    opt.in_closure ? follow_grads!(opt) : follow!(opt)
+    @check talus_zero_grad(for_grads(opt)::Ptr{Cvoid}, Int32(unbind)::Int32, stream::Ptr{Cvoid})
     unbind && fill!(opt.grads, nothing)
     unbind && empty!(opt.rows)
     return opt
@@ -96,6 +99,7 @@ has_moved(b::Bound) = address(b.array) != b.pointer || length(b.array) != b.coun
 has_moved(::Nothing) = false
 
 function follow!(opt::Optimizer)
+    require_outside(opt)
     isopen(opt) || return
     any(has_moved, opt.data) && follow_data!(opt)
     any(has_moved, opt.grads) && follow_grads!(opt)

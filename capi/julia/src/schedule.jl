@@ -13,9 +13,10 @@ the step.
 """
 mutable struct Schedule <: Handle
     pointer::Ptr{Cvoid}
+    depth::Int  # of calls under way, see Inside
 
     # Takes over a reference.
-    Schedule(owned::Ptr{Cvoid}) = finalizer(release!, new(owned))
+    Schedule(owned::Ptr{Cvoid}) = finalizer(release!, new(owned, 0))
 end
 
 function Schedule(kind::Union{AbstractString,Symbol}; milestones = nothing, pieces = (),
@@ -34,7 +35,8 @@ Schedule(f::Function, kind = "lambda") = set_function!(Schedule(kind), f)
 destroy(::Schedule, pointer) = @lib talus_schedule_destroy(pointer::Ptr{Cvoid})::Cvoid
 
 "Returns the kind of a schedule."
-kind(schedule::Schedule) = unsafe_string(@lib talus_schedule_kind(schedule::Ptr{Cvoid})::Cstring)
+kind(schedule::Schedule) =
+    unsafe_string(@lib talus_schedule_kind(Inside(schedule)::Ptr{Cvoid})::Cstring)
 
 Base.show(io::IO, schedule::Schedule) =
     print(io, "Talus.Schedule, ", isopen(schedule) ? kind(schedule) : "closed")
@@ -95,8 +97,8 @@ end
 "Returns the value at time t of a schedule, without an optimizer: for plans and plots."
 function value(schedule::Schedule, base::Real, t::Integer)
     out = Ref(0.0)
-    calling() do
-        @check talus_schedule_value(schedule::Ptr{Cvoid}, base::Float64, t::Int64,
+    calling(schedule) do
+        @check talus_schedule_value(Inside(schedule)::Ptr{Cvoid}, base::Float64, t::Int64,
                                     out::Ref{Float64})
     end
     return out[]
@@ -126,7 +128,7 @@ function call_schedule(user::Ptr{Cvoid}, t::Int64)::Float64
     try
         return Float64((unsafe_pointer_to_objref(user)::Root).f(t))
     catch e
-        task_local_storage(:talus_thrown, e)
+        keep!(current_call(), e)
         return NaN
     end
 end
@@ -134,20 +136,6 @@ end
 function let_go(user::Ptr{Cvoid})::Cvoid
     (unsafe_pointer_to_objref(user)::Root).dead[] = true
     return nothing
-end
-
-# Runs what may call functions of schedules; an exception of one comes out in place of the library's
-# error, which says only that a value is not finite.
-function calling(f)
-    pinned() do
-        delete!(task_local_storage(), :talus_thrown)
-        try
-            f()
-        catch
-            thrown = pop!(task_local_storage(), :talus_thrown, nothing)
-            thrown === nothing ? rethrow() : throw(thrown)
-        end
-    end
 end
 
 """
@@ -199,8 +187,8 @@ end
 "Returns what the next step will use, scheduled or not."
 function value_now(opt::Optimizer, name; group = 0)
     out = Ref(0.0)
-    calling() do
-        @check talus_value_now(opt::Ptr{Cvoid}, group::Int32, String(name)::Cstring,
+    calling(opt) do
+        @check talus_value_now(Inside(opt)::Ptr{Cvoid}, group::Int32, String(name)::Cstring,
                                out::Ref{Float64})
     end
     return out[]
