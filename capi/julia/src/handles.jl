@@ -15,7 +15,7 @@ function Base.close(handle::Handle)
 end
 
 # The finalizer: late, on any thread, so it neither throws nor waits for work of the caller's.
-# At an exit within a callback the library is still in the call: the process frees it then.
+# Within a call (finalize, exit) the library still uses it, and it stays.
 function release!(handle::Handle)
     pointer = handle.pointer
     (pointer == C_NULL || is_called(handle)) && return nothing
