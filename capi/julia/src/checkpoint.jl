@@ -14,10 +14,13 @@ struct Callback
 end
 
 function guarded(f, user::Ptr{Cvoid})::Int32
+    call = current_call()
     try
-        return f(unsafe_pointer_to_objref(user)[]::Callback) === false ? Int32(1) : Int32(0)
+        goes_on = f(unsafe_pointer_to_objref(user)[]::Callback) !== false
+        require_unmoved(call)
+        return goes_on ? Int32(0) : Int32(1)
     catch e
-        keep!(current_call(), e)
+        keep!(call, e)
         return Int32(1)
     end
 end

@@ -137,9 +137,32 @@ function follow_scale!(opt)
     bind_scale!(opt, map(bound -> bound === nothing ? nothing : bound.array, opt.scale)...)
 end
 
+# After a function that the library has called, which still has the pointers from before.
+function require_unmoved(opt::Optimizer; grads = true)
+    foreach(data -> require_unmoved(opt, "data", data...), enumerate(opt.data))
+    grads && foreach(grad -> require_unmoved(opt, "gradient", grad...), enumerate(opt.grads))
+    for ((index, _), bound) in opt.state
+        require_unmoved(opt, "state", index + 1, bound)
+    end
+    for (index, bounds) in opt.rows, bound in bounds
+        require_unmoved(opt, "rows", index + 1, bound)
+    end
+    opt.scale === nothing || foreach(b -> require_unmoved(opt, "scale", 0, b), opt.scale)
+end
+
+function require_unmoved(opt, what, place, bound)
+    has_moved(bound) || return
+    owner = place == 0 ? "the optimizer" : label_of(opt, place - 1)
+    throw(TalusError(E_STATE, "$owner: $what has been moved or resized within a callback"))
+end
+
+function label_of(opt, index)
+    name = text(param_info(opt, Int64(index)).name)
+    return name === nothing ? "parameter $index" : "parameter $index \"$name\""
+end
+
 function moved(opt, index, what, bound)
     length(bound.array) == bound.count && return Bound(bound.array)
-    name = text(param_info(opt, Int64(index)).name)
-    throw(TalusError(E_ARGUMENT, "parameter $index \"$name\": $what has been resized: " *
+    throw(TalusError(E_ARGUMENT, "$(label_of(opt, index)): $what has been resized: " *
                                  "got $(length(bound.array)) elements, expected $(bound.count)"))
 end

@@ -52,24 +52,28 @@ end
 
 function require_outside(handle::Handle)
     is_called(handle) || return
+    exception = handle isa Optimizer ? "; a closure may bind and zero gradients" : ""
     throw(TalusError(E_STATE, "the $(what(handle)) is in a call, whose callbacks may call " *
-                              "nothing of it; a closure may bind and zero gradients"))
+                              "nothing of it$exception"))
 end
 
 # A call of this task that may run functions of the caller, and what one of them has thrown.
 mutable struct Call
-    handle::Handle
+    arrays::Any  # whose arrays stay where they are for as long: an optimizer, or none
     in_schedule::Bool
     thrown::Any
 end
 
 current_call() = get(task_local_storage(), :talus_call, nothing)
 
+require_unmoved(::Any) = nothing
+require_unmoved(call::Call) = require_unmoved(call.arrays)
+
 # Runs such a call. What a function throws comes out in place of the library's error, which says
 # only that it has failed.
-function calling(f, handle::Handle)
+function calling(f, handle::Handle; arrays = handle)
     require_outside(handle)
-    call, outer = Call(handle, false, nothing), current_call()
+    call, outer = Call(arrays, false, nothing), current_call()
     handle.depth += 1
     task_local_storage(:talus_call, call)
     try

@@ -59,14 +59,13 @@ mutable struct Closure
     opt::Optimizer
 end
 
-# Gradients may be bound within; data may not, so there its arrays must be where they were.
+# Gradients may be bound within; all else must be where it was.
 function call_closure(user::Ptr{Cvoid}, loss::Ptr{Float64})::Int32
     closure = unsafe_pointer_to_objref(user)::Closure
     try
         closure.opt.in_closure = true
         unsafe_store!(loss, Float64(closure.f()))
-        any(has_moved, closure.opt.data) &&
-            throw(TalusError(E_STATE, "a parameter has been moved or resized within a closure"))
+        require_unmoved(closure.opt; grads = false)
         follow_grads!(closure.opt)
         return Int32(0)
     catch e
