@@ -37,6 +37,15 @@ function Base.unsafe_convert(::Type{Ptr{Cvoid}}, handle::Handle)
     return Base.unsafe_convert(Ptr{Cvoid}, Inside(handle))
 end
 
+# A copy would free the same object once more; one that was serialized has none.
+Base.deepcopy_internal(handle::Handle, ::IdDict) = refuse_copy(handle)
+Base.copy(handle::Handle) = refuse_copy(handle)
+Serialization.serialize(::Serialization.AbstractSerializer, handle::Handle) = refuse_copy(handle)
+
+refuse_copy(handle) =
+    throw(ArgumentError("the $(what(handle)) is memory of the library, neither copied nor " *
+                        "serialized: make another, of an optimizer by save and load!"))
+
 # Calls that run functions of the caller count themselves in depth, and what these may not call of
 # the same handle is refused. Inside(handle) passes for what they may, and for those calls.
 is_called(handle::Handle) = handle.depth > 0
