@@ -17,6 +17,7 @@ for the one here that wraps it. Unless a docstring says otherwise:
 module Talus
 
 import Libdl
+import Serialization
 
 export Optimizer, Scaler, Schedule, TalusError
 

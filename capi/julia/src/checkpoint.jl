@@ -7,19 +7,20 @@ const load_flags = (allow_missing = 16, allow_extra = 32, convert = 64, keep_hyp
 flag_bits(words, chosen) =
     foldl(|, (UInt64(words[name]) for (name, on) in pairs(chosen) if on); init = UInt64(0))
 
-# A function of the caller, and what it has thrown: that comes out, and the call is stopped.
-mutable struct Callback
-    f::Any
+# Functions of the caller; what one throws stops the call.
+struct Callback
+    stream::Any
     progress::Any
-    thrown::Any
 end
 
 function guarded(f, user::Ptr{Cvoid})::Int32
-    callback = unsafe_pointer_to_objref(user)::Callback
+    call = current_call()
     try
-        return f(callback) === false ? Int32(1) : Int32(0)
+        goes_on = f(unsafe_pointer_to_objref(user)[]::Callback) !== false
+        require_unmoved(call)
+        return goes_on ? Int32(0) : Int32(1)
     catch e
-        callback.thrown = e
+        keep!(call, e)
         return Int32(1)
     end
 end
@@ -28,25 +29,25 @@ call_progress(user::Ptr{Cvoid}, done::UInt64, total::UInt64)::Int32 =
     guarded(c -> c.progress(Int(done), Int(total)), user)
 
 function call_write(user::Ptr{Cvoid}, bytes::Ptr{UInt8}, count::UInt64)::Int32
-    guarded(c -> (unsafe_write(c.f, bytes, count); true), user)
+    guarded(c -> (unsafe_write(c.stream, bytes, count); true), user)
 end
 
 function call_read(user::Ptr{Cvoid}, offset::UInt64, bytes::Ptr{UInt8}, count::UInt64)::Int32
-    guarded(c -> (seek(c.f[1], c.f[2] + offset); unsafe_read(c.f[1], bytes, count); true), user)
+    guarded(user) do c
+        seek(c.stream[1], c.stream[2] + offset)
+        unsafe_read(c.stream[1], bytes, count)
+        true
+    end
 end
 
 # Calls f(io, user) with a talus_io whose callbacks belong to the call.
-function with_io(f, flags, progress, stream = nothing)
-    callback = Callback(stream, progress, nothing)
+function with_io(f, opt, flags, progress, stream = nothing)
+    callback = Ref(Callback(stream, progress))
     user = pointer_from_objref(callback)
-    GC.@preserve callback begin
-        call = progress === nothing ? C_NULL :
-            @cfunction(call_progress, Int32, (Ptr{Cvoid}, UInt64, UInt64))
-        try
-            pinned(() -> f(Ref(IOInfo(flags = flags, user = user, progress = call)), user))
-        catch
-            callback.thrown === nothing ? rethrow() : throw(callback.thrown)
-        end
+    call = progress === nothing ? C_NULL :
+        @cfunction(call_progress, Int32, (Ptr{Cvoid}, UInt64, UInt64))
+    GC.@preserve callback calling(opt) do
+        f(Ref(IOInfo(flags = flags, user = user, progress = call)), user)
     end
     return nothing
 end
@@ -64,17 +65,20 @@ and a garbage collection waits for it.
 function save(opt::Optimizer, path::AbstractString; params::Bool = false, digest::Bool = true,
               progress = nothing, stream = current_stream(opt))
     follow!(opt)
-    with_io(flag_bits(save_flags, (params = params, no_digest = !digest)), progress) do io, _
-        @check talus_save(opt::Ptr{Cvoid}, path::Cstring, io::Ref{IOInfo}, stream::Ptr{Cvoid})
+    flags = flag_bits(save_flags, (params = params, no_digest = !digest))
+    with_io(opt, flags, progress) do io, _
+        @check talus_save(Inside(opt)::Ptr{Cvoid}, path::Cstring, io::Ref{IOInfo},
+                          stream::Ptr{Cvoid})
     end
 end
 function save(opt::Optimizer, to::IO; params::Bool = false, digest::Bool = true, progress = nothing,
               stream = current_stream(opt))
     follow!(opt)
     call = @cfunction(call_write, Int32, (Ptr{Cvoid}, Ptr{UInt8}, UInt64))
-    with_io(flag_bits(save_flags, (params = params, no_digest = !digest)), progress, to) do io, user
+    flags = flag_bits(save_flags, (params = params, no_digest = !digest))
+    with_io(opt, flags, progress, to) do io, user
         writer = Ref(WriterInfo(user = user, write = call))
-        @check talus_save_to(opt::Ptr{Cvoid}, writer::Ref{WriterInfo}, io::Ref{IOInfo},
+        @check talus_save_to(Inside(opt)::Ptr{Cvoid}, writer::Ref{WriterInfo}, io::Ref{IOInfo},
                              stream::Ptr{Cvoid})
     end
 end
@@ -91,8 +95,9 @@ garbage collection waits for it.
 function load!(opt::Optimizer, path::AbstractString; progress = nothing,
                stream = current_stream(opt), flags...)
     follow!(opt)
-    with_io(flag_bits(load_flags, known_flags(flags)), progress) do io, _
-        @check talus_load(opt::Ptr{Cvoid}, path::Cstring, io::Ref{IOInfo}, stream::Ptr{Cvoid})
+    with_io(opt, flag_bits(load_flags, known_flags(flags)), progress) do io, _
+        @check talus_load(Inside(opt)::Ptr{Cvoid}, path::Cstring, io::Ref{IOInfo},
+                          stream::Ptr{Cvoid})
     end
     return opt
 end
@@ -101,9 +106,9 @@ function load!(opt::Optimizer, from::IO; progress = nothing, stream = current_st
     start = position(from)
     bytes = position(seekend(from)) - start
     call = @cfunction(call_read, Int32, (Ptr{Cvoid}, UInt64, Ptr{UInt8}, UInt64))
-    with_io(flag_bits(load_flags, known_flags(flags)), progress, (from, start)) do io, user
+    with_io(opt, flag_bits(load_flags, known_flags(flags)), progress, (from, start)) do io, user
         reader = Ref(ReaderInfo(user = user, size = bytes, read_at = call))
-        @check talus_load_from(opt::Ptr{Cvoid}, reader::Ref{ReaderInfo}, io::Ref{IOInfo},
+        @check talus_load_from(Inside(opt)::Ptr{Cvoid}, reader::Ref{ReaderInfo}, io::Ref{IOInfo},
                                stream::Ptr{Cvoid})
     end
     return opt

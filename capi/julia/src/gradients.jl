@@ -24,9 +24,12 @@ function bind_grads!(opt::Optimizer, gradients::AbstractVector; first::Integer =
     return opt
 end
 
+# A closure is where gradients are bound and zeroed; other callbacks are not.
+for_grads(opt) = opt.in_closure ? Inside(opt) : opt
+
 function point_grads!(opt, first::Int64, bounds)
     pointers = Ptr{Cvoid}[b === nothing ? C_NULL : b.pointer for b in bounds]
-    @check talus_bind_grads(opt::Ptr{Cvoid}, first::Int64, length(pointers)::Int64,
+    @check talus_bind_grads(for_grads(opt)::Ptr{Cvoid}, first::Int64, length(pointers)::Int64,
                             pointers::Ptr{Ptr{Cvoid}})
     for (i, bound) in enumerate(bounds)
         opt.grads[first+i] = bound
@@ -81,8 +84,8 @@ end
 Writes zeros into the bound gradients, or forgets them.
 """
 function zero_grad!(opt::Optimizer; unbind::Bool = false, stream = current_stream(opt))
-    follow!(opt)
-    @check talus_zero_grad(opt::Ptr{Cvoid}, Int32(unbind)::Int32, stream::Ptr{Cvoid})
+    opt.in_closure ? follow_grads!(opt) : follow!(opt)
+    @check talus_zero_grad(for_grads(opt)::Ptr{Cvoid}, Int32(unbind)::Int32, stream::Ptr{Cvoid})
     unbind && fill!(opt.grads, nothing)
     unbind && empty!(opt.rows)
     return opt
@@ -96,6 +99,7 @@ has_moved(b::Bound) = address(b.array) != b.pointer || length(b.array) != b.coun
 has_moved(::Nothing) = false
 
 function follow!(opt::Optimizer)
+    require_outside(opt)
     isopen(opt) || return
     any(has_moved, opt.data) && follow_data!(opt)
     any(has_moved, opt.grads) && follow_grads!(opt)
@@ -133,9 +137,32 @@ function follow_scale!(opt)
     bind_scale!(opt, map(bound -> bound === nothing ? nothing : bound.array, opt.scale)...)
 end
 
+# After a function that the library has called, which still has the pointers from before.
+function require_unmoved(opt::Optimizer; grads = true)
+    foreach(data -> require_unmoved(opt, "data", data...), enumerate(opt.data))
+    grads && foreach(grad -> require_unmoved(opt, "gradient", grad...), enumerate(opt.grads))
+    for ((index, _), bound) in opt.state
+        require_unmoved(opt, "state", index + 1, bound)
+    end
+    for (index, bounds) in opt.rows, bound in bounds
+        require_unmoved(opt, "rows", index + 1, bound)
+    end
+    opt.scale === nothing || foreach(b -> require_unmoved(opt, "scale", 0, b), opt.scale)
+end
+
+function require_unmoved(opt, what, place, bound)
+    has_moved(bound) || return
+    owner = place == 0 ? "the optimizer" : label_of(opt, place - 1)
+    throw(TalusError(E_STATE, "$owner: $what has been moved or resized within a callback"))
+end
+
+function label_of(opt, index)
+    name = text(param_info(opt, Int64(index)).name)
+    return name === nothing ? "parameter $index" : "parameter $index \"$name\""
+end
+
 function moved(opt, index, what, bound)
     length(bound.array) == bound.count && return Bound(bound.array)
-    name = text(param_info(opt, Int64(index)).name)
-    throw(TalusError(E_ARGUMENT, "parameter $index \"$name\": $what has been resized: " *
+    throw(TalusError(E_ARGUMENT, "$(label_of(opt, index)): $what has been resized: " *
                                  "got $(length(bound.array)) elements, expected $(bound.count)"))
 end

@@ -30,6 +30,7 @@ Binds the gradients of a model, in its shape, and takes a step. `nothing`, for a
 whole branch, leaves it out; so does a missing name. Returns `opt`.
 """
 function update!(opt::Optimizer, gradients; stream = current_stream(opt))
+    require_outside(opt)
     model, first_index = model_of(opt)
     column = Union{Nothing,DenseArray}[]
     gather!(column, model, gradients, "")
@@ -44,6 +45,7 @@ The same, as `Optimisers.update!`: returns `(opt, model)`. Arrays of the model t
 before, of the same sizes, take their place.
 """
 function update!(opt::Optimizer, model, gradients; stream = current_stream(opt))
+    require_outside(opt)
     first_index = model_of(opt)[2]
     leaves = leaves_of(model)
     before = leaves_of(opt.model[1])

@@ -20,6 +20,8 @@ Creates an optimizer whose group 0 runs an algorithm or alias, a String or Symbo
 """
 mutable struct Optimizer <: Handle
     pointer::Ptr{Cvoid}
+    depth::Int  # of calls under way, see Inside
+    in_closure::Bool
     device::Int32
     # Roots of what the library keeps pointers to, by parameter; of rows for one step.
     data::Vector{Union{Nothing,Bound}}
@@ -34,7 +36,7 @@ mutable struct Optimizer <: Handle
         check_keywords(rule, hyperparameters)
         out = Ref{Ptr{Cvoid}}(C_NULL)
         @check talus_create(rule::Cstring, device::Int32, device_id::Int32, out::Ref{Ptr{Cvoid}})
-        made = new(out[], device, [], [], Dict(), Dict(), nothing, nothing)
+        made = new(out[], 0, false, device, [], [], Dict(), Dict(), nothing, nothing)
         opt = finalizer(release!, made)
         set!(opt; hyperparameters...)
         return opt
@@ -70,11 +72,11 @@ function add_group!(opt::Optimizer, rule = nothing; hyperparameters...)
     return Int(out[])
 end
 
-group_count(opt::Optimizer) = Int(@lib talus_group_count(opt::Ptr{Cvoid})::Int32)
+group_count(opt::Optimizer) = Int(@lib talus_group_count(Inside(opt)::Ptr{Cvoid})::Int32)
 
 "Returns the algorithm of a group by its own name, never an alias."
 function algorithm(opt::Optimizer, group = 0)
-    name = @lib talus_group_algorithm(opt::Ptr{Cvoid}, group::Int32)::Ptr{UInt8}
+    name = @lib talus_group_algorithm(Inside(opt)::Ptr{Cvoid}, group::Int32)::Ptr{UInt8}
     name == C_NULL &&
         throw(TalusError(E_ARGUMENT, "no group $group, there are $(group_count(opt))"))
     return unsafe_string(name)

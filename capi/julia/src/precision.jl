@@ -8,13 +8,14 @@ step the optimizers it is attached to, and `update!(scaler)`.
 """
 mutable struct Scaler <: Handle
     pointer::Ptr{Cvoid}
+    depth::Int
     device::Int32
 
     function Scaler(; device = CPU, device_id = 0, parameters...)
         check_keywords("scaler", parameters)
         out = Ref{Ptr{Cvoid}}(C_NULL)
         @check talus_scaler_create(device::Int32, device_id::Int32, out::Ref{Ptr{Cvoid}})
-        scaler = finalizer(release!, new(out[], device))
+        scaler = finalizer(release!, new(out[], 0, device))
         foreach(name -> set!(scaler, name, parameters[name]), keys(parameters))
         return scaler
     end

@@ -5,17 +5,18 @@
     Schedule(f, kind = "lambda")
 
 Creates a schedule of a kind in `names("schedules")`, with parameters of `hypers("schedule/KIND")`.
-`f(t)` is the factor of `"lambda"` or `"multiplicative"`; it is pure, and an exception of it fails
-the step.
+`f(t)` is the factor of `"lambda"` or `"multiplicative"`; it is pure, so it changes no schedule and
+calls nothing of the optimizer, and an exception of it fails the step.
 
     warmup, decay = Schedule("linear"; total_iters = 500), Schedule("cosine"; T_max = 9500)
     Talus.attach!(opt, "lr", Schedule("sequential"; pieces = [warmup, decay], milestones = [500]))
 """
 mutable struct Schedule <: Handle
     pointer::Ptr{Cvoid}
+    depth::Int  # of calls under way, see Inside
 
     # Takes over a reference.
-    Schedule(owned::Ptr{Cvoid}) = finalizer(release!, new(owned))
+    Schedule(owned::Ptr{Cvoid}) = finalizer(release!, new(owned, 0))
 end
 
 function Schedule(kind::Union{AbstractString,Symbol}; milestones = nothing, pieces = (),
@@ -34,13 +35,14 @@ Schedule(f::Function, kind = "lambda") = set_function!(Schedule(kind), f)
 destroy(::Schedule, pointer) = @lib talus_schedule_destroy(pointer::Ptr{Cvoid})::Cvoid
 
 "Returns the kind of a schedule."
-kind(schedule::Schedule) = unsafe_string(@lib talus_schedule_kind(schedule::Ptr{Cvoid})::Cstring)
+kind(schedule::Schedule) =
+    unsafe_string(@lib talus_schedule_kind(Inside(schedule)::Ptr{Cvoid})::Cstring)
 
 Base.show(io::IO, schedule::Schedule) =
     print(io, "Talus.Schedule, ", isopen(schedule) ? kind(schedule) : "closed")
 
 function set!(schedule::Schedule, name, value::Real)
-    @check talus_schedule_set(schedule::Ptr{Cvoid}, String(name)::Cstring, value::Float64)
+    @check talus_schedule_set(changing(schedule)::Ptr{Cvoid}, String(name)::Cstring, value::Float64)
     return schedule
 end
 function set!(schedule::Schedule; parameters...)
@@ -60,8 +62,8 @@ end
 "Sets the milestones of a multistep or sequential schedule."
 function set_milestones!(schedule::Schedule, values)
     list = collect(Int64, values)
-    @check talus_schedule_set_list(schedule::Ptr{Cvoid}, "milestones"::Cstring, list::Ptr{Int64},
-                                   length(list)::Int64)
+    @check talus_schedule_set_list(changing(schedule)::Ptr{Cvoid}, "milestones"::Cstring,
+                                   list::Ptr{Int64}, length(list)::Int64)
     return schedule
 end
 
@@ -78,7 +80,7 @@ end
 
 "Adds a piece to a sequential or chained schedule."
 function Base.push!(schedule::Schedule, piece::Schedule)
-    @check talus_schedule_add(schedule::Ptr{Cvoid}, piece::Ptr{Cvoid})
+    @check talus_schedule_add(changing(schedule)::Ptr{Cvoid}, piece::Ptr{Cvoid})
     return schedule
 end
 
@@ -95,8 +97,8 @@ end
 "Returns the value at time t of a schedule, without an optimizer: for plans and plots."
 function value(schedule::Schedule, base::Real, t::Integer)
     out = Ref(0.0)
-    calling() do
-        @check talus_schedule_value(schedule::Ptr{Cvoid}, base::Float64, t::Int64,
+    calling(schedule) do
+        @check talus_schedule_value(Inside(schedule)::Ptr{Cvoid}, base::Float64, t::Int64,
                                     out::Ref{Float64})
     end
     return out[]
@@ -122,32 +124,35 @@ function add_root!(root)
     end
 end
 
+mark_schedule!(call::Call, on) = (call.in_schedule = on)
+mark_schedule!(::Nothing, on) = nothing
+
+# A schedule, for calls that change it: not while one is being evaluated, perhaps this.
+function changing(schedule::Schedule)
+    call = current_call()
+    call === nothing || !call.in_schedule ||
+        throw(TalusError(E_STATE, "a schedule is changed within the function of one"))
+    return schedule
+end
+
 function call_schedule(user::Ptr{Cvoid}, t::Int64)::Float64
+    call = current_call()
     try
-        return Float64((unsafe_pointer_to_objref(user)::Root).f(t))
+        mark_schedule!(call, true)
+        value = Float64((unsafe_pointer_to_objref(user)::Root).f(t))
+        require_unmoved(call)
+        return value
     catch e
-        task_local_storage(:talus_thrown, e)
+        keep!(call, e)
         return NaN
+    finally
+        mark_schedule!(call, false)
     end
 end
 
 function let_go(user::Ptr{Cvoid})::Cvoid
     (unsafe_pointer_to_objref(user)::Root).dead[] = true
     return nothing
-end
-
-# Runs what may call functions of schedules; an exception of one comes out in place of the library's
-# error, which says only that a value is not finite.
-function calling(f)
-    pinned() do
-        delete!(task_local_storage(), :talus_thrown)
-        try
-            f()
-        catch
-            thrown = pop!(task_local_storage(), :talus_thrown, nothing)
-            thrown === nothing ? rethrow() : throw(thrown)
-        end
-    end
 end
 
 """
@@ -159,7 +164,7 @@ function set_function!(schedule::Schedule, f)
     call = @cfunction(call_schedule, Float64, (Ptr{Cvoid}, Int64))
     done = @cfunction(let_go, Cvoid, (Ptr{Cvoid},))
     GC.@preserve root begin
-        @check talus_schedule_set_function(schedule::Ptr{Cvoid}, call::Ptr{Cvoid},
+        @check talus_schedule_set_function(changing(schedule)::Ptr{Cvoid}, call::Ptr{Cvoid},
                                            pointer_from_objref(root)::Ptr{Cvoid}, done::Ptr{Cvoid})
         add_root!(root)
     end
@@ -199,8 +204,8 @@ end
 "Returns what the next step will use, scheduled or not."
 function value_now(opt::Optimizer, name; group = 0)
     out = Ref(0.0)
-    calling() do
-        @check talus_value_now(opt::Ptr{Cvoid}, group::Int32, String(name)::Cstring,
+    calling(opt; arrays = nothing) do
+        @check talus_value_now(Inside(opt)::Ptr{Cvoid}, group::Int32, String(name)::Cstring,
                                out::Ref{Float64})
     end
     return out[]

@@ -39,24 +39,38 @@ the optimizer is closed or the state is elsewhere (see talus_state).
 function unsafe_state(opt::Optimizer, which, slot::AbstractString)
     index = index_of(opt, which)
     whole = size_of(param_info(opt, index))
-    for found in states(opt)
-        found.param == index && found.slot == slot || continue
-        found.data == C_NULL && return nothing
-        dims = found.count == prod(whole) ? whole : (Int(found.count),)
-        return wrap(opt, found.eltype, found.data, dims)
-    end
-    throw(TalusError(E_NAME, "parameter $index: no slot \"$slot\""))
+    found = find_state(opt, index, slot)
+    found === nothing && throw(TalusError(E_NAME, "parameter $index: no slot \"$slot\""))
+    found.data == C_NULL && return nothing
+    dims = found.count == prod(whole) ? whole : (Int(found.count),)
+    return wrap(opt, found.eltype, found.data, dims)
+end
+
+function find_state(opt, index, slot)
+    all = states(opt)
+    place = findfirst(s -> s.param == index && s.slot == slot, all)
+    return place === nothing ? nothing : all[place]
 end
 
 """
     bind_state!(opt, parameter, slot, array)
 
-Puts a state tensor into an array of the caller. Its contents are the state if the parameter's step
-count is above 0, see `set_steps!`.
+Puts a state tensor into an array of the caller, of as many elements and of the type that `states`
+says. Its contents are the state if the parameter's step count is above 0, see `set_steps!`.
 """
 function bind_state!(opt::Optimizer, which, slot::AbstractString, array::DenseArray)
-    point_state!(opt, index_of(opt, which), String(slot), Bound(array))
+    index = index_of(opt, which)
+    found = find_state(opt, index, slot)  # nothing: the library says so
+    found === nothing || check_state("$(label_of(opt, index)): $slot", found, array)
+    point_state!(opt, index, String(slot), Bound(array))
     return opt
+end
+
+function check_state(label, found, array)
+    dtype(eltype(array)) == dtype(found.eltype) ||
+        throw(ArgumentError("$label has elements of $(eltype(array)), expected $(found.eltype)"))
+    length(array) == found.count ||
+        throw(DimensionMismatch("$label has $(length(array)) elements, expected $(found.count)"))
 end
 
 function point_state!(opt, index::Int64, slot::String, bound::Bound)

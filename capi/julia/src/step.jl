@@ -25,8 +25,8 @@ end
 "Allocates all state and builds the plan now, which else the first step does."
 function prepare!(opt::Optimizer; stream = current_stream(opt))
     follow!(opt)
-    pinned() do
-        @check talus_prepare(opt::Ptr{Cvoid}, stream::Ptr{Cvoid})
+    calling(opt) do
+        @check talus_prepare(Inside(opt)::Ptr{Cvoid}, stream::Ptr{Cvoid})
     end
     return opt
 end
@@ -38,8 +38,8 @@ Takes one step: reads the bound gradients, writes parameters and state.
 """
 function step!(opt::Optimizer; stream = current_stream(opt))
     follow!(opt)
-    calling() do
-        @check talus_step(opt::Ptr{Cvoid}, stream::Ptr{Cvoid})
+    calling(opt) do
+        @check talus_step(Inside(opt)::Ptr{Cvoid}, stream::Ptr{Cvoid})
     end
     empty!(opt.rows)
     return opt
@@ -48,8 +48,8 @@ end
 "Counts a step before a captured one is replayed (CUDA graphs)."
 function advance!(opt::Optimizer; stream = current_stream(opt))
     follow!(opt)
-    calling() do
-        @check talus_advance(opt::Ptr{Cvoid}, stream::Ptr{Cvoid})
+    calling(opt) do
+        @check talus_advance(Inside(opt)::Ptr{Cvoid}, stream::Ptr{Cvoid})
     end
     return opt
 end
@@ -57,21 +57,22 @@ end
 mutable struct Closure
     f::Any
     opt::Optimizer
-    thrown::Any
 end
 
-# Gradients may be bound within; data may not, so there its arrays must be where they were.
+# Gradients may be bound within; all else must be where it was.
 function call_closure(user::Ptr{Cvoid}, loss::Ptr{Float64})::Int32
     closure = unsafe_pointer_to_objref(user)::Closure
     try
+        closure.opt.in_closure = true
         unsafe_store!(loss, Float64(closure.f()))
-        any(has_moved, closure.opt.data) &&
-            throw(TalusError(E_STATE, "a parameter has been moved or resized within a closure"))
-        follow!(closure.opt)
+        require_unmoved(closure.opt; grads = false)
+        follow_grads!(closure.opt)
         return Int32(0)
     catch e
-        closure.thrown = e
+        keep!(current_call(), e)
         return Int32(1)
+    finally
+        closure.opt.in_closure = false
     end
 end
 
@@ -79,8 +80,9 @@ end
     step!(f, opt; stream)
 
 Calls `f()`, which computes the gradients and returns the loss, then takes a step and returns the
-loss. `f` may bind and zero gradients of the optimizer, and call nothing else of it. An exception of
-`f` comes out of this call, and no step was taken.
+loss. `f` may bind and zero gradients of the optimizer (`bind_grad!`, `bind_grads!`, `zero_grad!`);
+what else it calls of it is refused. An exception of `f` comes out of this call, and no step was
+taken.
 
     loss = Talus.step!(opt) do
         gradient .= 2 .* (weight .- target)
@@ -89,19 +91,13 @@ loss. `f` may bind and zero gradients of the optimizer, and call nothing else of
 """
 function step!(f, opt::Optimizer; stream = current_stream(opt))
     follow!(opt)
-    closure = Closure(f, opt, nothing)
+    closure = Closure(f, opt)
     call = @cfunction(call_closure, Int32, (Ptr{Cvoid}, Ptr{Float64}))
     loss = Ref(0.0)
-    GC.@preserve closure begin
-        try
-            calling() do
-                @check talus_step_closure(opt::Ptr{Cvoid}, call::Ptr{Cvoid},
-                                          pointer_from_objref(closure)::Ptr{Cvoid},
-                                          loss::Ref{Float64}, stream::Ptr{Cvoid})
-            end
-        catch
-            closure.thrown === nothing ? rethrow() : throw(closure.thrown)
-        end
+    GC.@preserve closure calling(opt) do
+        @check talus_step_closure(Inside(opt)::Ptr{Cvoid}, call::Ptr{Cvoid},
+                                  pointer_from_objref(closure)::Ptr{Cvoid}, loss::Ref{Float64},
+                                  stream::Ptr{Cvoid})
     end
     empty!(opt.rows)
     return loss[]

@@ -74,11 +74,11 @@ function describe((name, parameter)::Pair, gradient, grad_eltype, state_eltype, 
         state_dtype = dtype(state_eltype), master = choose("master", masters, master))
 end
 
-param_count(opt::Optimizer) = @lib talus_param_count(opt::Ptr{Cvoid})::Int64
+param_count(opt::Optimizer) = @lib talus_param_count(Inside(opt)::Ptr{Cvoid})::Int64
 
 "Returns the index of the parameter of this name, `nothing` where there is none."
 function find(opt::Optimizer, name::AbstractString)
-    index = @lib talus_find_param(opt::Ptr{Cvoid}, name::Cstring)::Int64
+    index = @lib talus_find_param(Inside(opt)::Ptr{Cvoid}, name::Cstring)::Int64
     return index < 0 ? nothing : index
 end
 
@@ -91,7 +91,7 @@ end
 
 function param_info(opt::Optimizer, index::Int64)
     info = Ref(ParamInfo())
-    @check talus_param_info(opt::Ptr{Cvoid}, index::Int64, info::Ref{ParamInfo})
+    @check talus_param_info(Inside(opt)::Ptr{Cvoid}, index::Int64, info::Ref{ParamInfo})
     return info[]
 end
 
@@ -106,7 +106,7 @@ function param(opt::Optimizer, which)
         eltype = element_type(info.dtype),
         grad_eltype = element_type(info.grad_dtype), state_eltype = element_type(info.state_dtype),
         master = keys(masters)[info.master+1],
-        group = Int(@lib talus_param_group(opt::Ptr{Cvoid}, index::Int64)::Int32))
+        group = Int(@lib talus_param_group(Inside(opt)::Ptr{Cvoid}, index::Int64)::Int32))
 end
 
 indices_of(opt, which) = Int64[index_of(opt, p) for p in which]

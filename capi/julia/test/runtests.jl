@@ -1,10 +1,10 @@
-# The tests of Talus.jl, with Base, Libdl and Test alone:
+# The tests of Talus.jl, with Julia's standard library alone:
 #
 #     TALUS_LIB=.../libtalus.so.0 julia --project=capi/julia capi/julia/test/runtests.jl [PART...]
 #
 # conformance.jl and digits.jl are programs of their own.
 push!(LOAD_PATH, dirname(@__DIR__))
-using Talus, Test
+using Talus, Serialization, Test
 
 # What a call throws; a test that nothing is thrown fails.
 function caught(f)

@@ -54,6 +54,19 @@ end
                   "the scaler is closed")
 end
 
+@testset "a handle is neither copied nor serialized, alone or in something" begin
+    handles = (Optimizer("sgd"), Schedule("step"), Scaler())
+    for handle in handles, holder in (handle, [handle], (a = handle,), Dict(1 => handle))
+        for f in (() -> deepcopy(holder), () -> serialize(IOBuffer(), holder),
+                  () -> copy(handle))
+            e = caught(f)
+            @test e isa ArgumentError && occursin("copied", e.msg) &&
+                occursin(Talus.what(handle), e.msg)
+        end
+    end
+    foreach(close, handles)
+end
+
 function cycle(count, closes)
     for _ in 1:count
         opt = Optimizer("adamw")

@@ -76,10 +76,61 @@ end
 
 @testset "what is resized within a closure is refused, and no step is taken" begin
     opt, p, g = line()
-    @test refused(() -> Talus.step!(() -> (push!(p, 9); 0.0), opt), "TALUS_E_STATE", "closure")
+    @test refused(() -> Talus.step!(() -> (push!(p, 9); 0.0), opt), "TALUS_E_STATE",
+                  "parameter 0 \"w\"", "data", "callback")
     pop!(p)
     @test refused(() -> Talus.step!(() -> (push!(g, 9); 0.0), opt), "TALUS_E_ARGUMENT", "gradient")
     pop!(g)
     Talus.step!(() -> (@test(move!(g)); g .= 2; 0.0), opt)
     @test p == Float32[0, 1, 2]
+end
+
+# An optimizer with all that can be bound, by what it is called in errors.
+function bound_line()
+    opt, p, g = line()
+    Talus.set!(opt; momentum = 0.5)
+    table, values, buffer = zeros(Float32, 4), Float32[1], zeros(Float32, 3)
+    Talus.add_group!(opt, "sgd")
+    Talus.add!(opt, table; group = 1, name = "table")
+    Talus.set!(opt, "momentum", 0; group = 1)
+    Talus.bind_rows!(opt, "table", [2], values)
+    Talus.bind_state!(opt, "w", "momentum_buffer", buffer)
+    scale = Float32[1]
+    Talus.bind_scale!(opt, scale)
+    return opt, Dict("data" => p, "gradient" => g, "rows" => values, "state" => buffer,
+                     "scale" => scale)
+end
+
+grow!(array) = resize!(array, 100_000)
+
+@testset "$what resized within a callback of $caller is refused" for
+        what in ("data", "gradient", "rows", "state", "scale"),
+        caller in ("step!", "a closure's step", "save", "load!")
+    opt, arrays = bound_line()
+    array, before = arrays[what], copy(arrays["data"])
+    count = length(array)
+    resizing = true
+    factor(t) = (resizing && grow!(array); 1.0)
+    Talus.attach!(opt, "lr", Schedule(factor))
+    progress(done, total) = (grow!(array); true)
+    file = IOBuffer()
+    Talus.save(opt, file; params = true)
+    call = caller == "step!" ? () -> Talus.step!(opt) :
+        caller == "save" ? () -> Talus.save(opt, IOBuffer(); params = true, progress = progress) :
+        caller == "load!" ? () -> Talus.load!(opt, seekstart(file); params = true,
+                                              progress = progress) :
+        () -> Talus.step!(() -> 0.0, opt)
+    @test refused(call, "TALUS_E_STATE", what, "within a callback")
+    @test arrays["data"][1:3] == before && Talus.steps(opt, 0) == 0
+    resizing = false
+    resize!(array, count)
+    Talus.step!(opt)
+    @test arrays["data"] == before .- 0.5f0
+end
+
+@testset "a function that resizes is no matter where no tensor is read" begin
+    opt, p, g = line()
+    Talus.attach!(opt, "lr", Schedule(t -> (push!(p, 9); 2.0)))
+    @test Talus.value_now(opt, "lr") == 1
+    @test length(p) == 4
 end

@@ -81,6 +81,25 @@ end
     @test p == [-3]
 end
 
+@testset "a function of a schedule changes none" begin
+    constant = Schedule("constant")
+    whole = Schedule("chained"; pieces = [constant])
+    change = () -> nothing
+    lambda = Schedule(t -> (change(); 1.0))
+    push!(whole, lambda)
+    opt, p = scheduled(whole)
+    for f in (() -> push!(whole, Schedule("lambda")), () -> Talus.set_function!(lambda, t -> 2.0),
+              () -> Talus.set!(constant; factor = 0.5),
+              () -> Talus.set_milestones!(Schedule("multistep"), [1]))
+        change = f
+        @test refused(() -> Talus.step!(opt), "TALUS_E_STATE", "within the function")
+        @test refused(() -> Talus.value(whole, 1, 0), "TALUS_E_STATE", "within the function")
+    end
+    change = () -> Talus.value(Schedule("constant"), 1, 0)
+    Talus.step!(opt)
+    @test p != [0] && length(Talus.pieces(whole)) == 2
+end
+
 @testset "plateau hears of metrics" begin
     opt, p = scheduled(Schedule("plateau"; factor = 0.5, patience = 0))
     foreach(metric -> Talus.observe!(opt, metric), (1, 2))

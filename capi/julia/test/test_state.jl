@@ -48,8 +48,33 @@ end
     Talus.step!(opt)
     @test p == expected && Talus.steps(opt, 0) == 5
     @test moments[1] == Talus.state(whole, 0, "exp_avg")
-    @test refused(() -> Talus.bind_state!(opt, 0, "exp_avg", zeros(Float32, 3)), "TALUS_E_ARGUMENT")
     @test opt.state[(0, "exp_avg")].array === moments[1]
+end
+
+@testset "state of another type or length is refused, and what was bound stays" begin
+    opt = Optimizer("adamw"; lr = 0.1)
+    p, wide, half = zeros(Float32, 4), zeros(4), zeros(UInt16, 4)
+    Talus.add!(opt, p, ones(Float32, 4); name = "w")
+    Talus.add!(opt, wide, ones(4))
+    Talus.add!(opt, half, fill(0x3f80, 4))
+    good = zeros(Float32, 4)
+    Talus.bind_state!(opt, "w", "exp_avg", good)
+    refuse(which, array, type, words...) = begin
+        e = caught(() -> Talus.bind_state!(opt, which, "exp_avg", array))
+        e isa type && all(word -> occursin(word, e.msg), words)
+    end
+    @test refuse("w", zeros(Int32, 4), ArgumentError, "Int32")
+    @test refuse("w", zeros(Float64, 2), ArgumentError, "\"w\"", "exp_avg", "Float64", "Float32")
+    @test refuse("w", zeros(Float16, 8), ArgumentError, "Float16")
+    @test refuse("w", zeros(Float32, 3), DimensionMismatch, "\"w\"", "exp_avg", "3", "4")
+    @test refuse(1, zeros(Float32, 8), ArgumentError, "parameter 1 \"param.1\": exp_avg", "expected Float64")
+    @test refuse(2, zeros(UInt16, 8), ArgumentError, "expected Float32")
+    @test refused(() -> Talus.bind_state!(opt, "w", "no_such", good), "TALUS_E_NAME", "no_such")
+    Talus.bind_state!(opt, 1, "exp_avg", zeros(4))
+    Talus.bind_state!(opt, 2, "exp_avg", zeros(Float32, 4))
+    Talus.bind_state!(opt, "w", "exp_avg_sq", zeros(Float32, 2, 2))
+    Talus.step!(opt)
+    @test good == fill(0.1f0, 4) && opt.state[(0, "exp_avg")].array === good
 end
 
 @testset "prepare, and what the statistics count" begin
