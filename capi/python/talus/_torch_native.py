@@ -283,7 +283,7 @@ class Native:
             entry.is_cold = self.opt.steps(entry.index) == 0
 
     def lend(self, gradients: Gradients) -> None:
-        """Binds them; what they are copied to, where that is needed, lives until the step is over."""
+        """Binds them; copies that this needs live until the step is over."""
         keep: list[torch.Tensor] = []
         column = (C.c_void_p * len(self.entries))()
         for entry, grad in gradients.dense:

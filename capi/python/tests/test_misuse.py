@@ -20,7 +20,8 @@ class Numbers(unittest.TestCase):
                          lambda: opt.set_clock(1 << 63)):
                 with self.assertRaisesRegex(OverflowError, "expected -"):
                     call()
-            self.assertEqual((opt.steps(0), opt.get("lr")), (0, talus.hypers("adamw")["lr"].default))
+            self.assertEqual(opt.steps(0), 0)
+            self.assertEqual(opt.get("lr"), talus.hypers("adamw")["lr"].default)
 
 
     def test_values_that_are_no_numbers_are_named(self):

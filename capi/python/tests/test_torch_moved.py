@@ -166,7 +166,8 @@ class Native(unittest.TestCase):
 
 class Spelling(unittest.TestCase):
     def test_values_that_are_no_numbers_are_named(self):
-        for key, value in (("betas", 0.9), ("betas", (0.9, 0.99, 0.999)), ("lr", "x"), ("lr", None)):
+        for key, value in (("betas", 0.9), ("betas", (0.9, 0.99, 0.999)), ("lr", "x"),
+                           ("lr", None)):
             opt = talus.torch.Adam(make_params())
             opt.param_groups[0][key] = value
             with self.assertRaisesRegex(ValueError, f"{key}: .*, expected .*number"):
