@@ -68,7 +68,7 @@ function point_rows!(opt, index::Int64, rows::Bound, values::Bound)
 end
 
 function check_columns(label, info, columns, values)
-    dtype(eltype(values)) == info.grad_dtype ||
+    element_dtype(eltype(values)) == info.grad_dtype ||
         throw(ArgumentError("$label have elements of $(eltype(values)), " *
                             "expected $(element_type(info.grad_dtype))"))
     whole = size_of(info)

@@ -168,7 +168,7 @@ function check_match(opt, index, what, field::Symbol, array)
     info = param_info(opt, Int64(index))
     expected = getfield(info, field)
     label = "$(label_of(opt, index)): $what"
-    dtype(eltype(array)) == expected ||
+    element_dtype(eltype(array)) == expected ||
         throw(ArgumentError("$label has elements of $(eltype(array)), " *
                             "expected $(element_type(expected))"))
     size(array) == size_of(info) ||

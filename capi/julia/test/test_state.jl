@@ -63,7 +63,7 @@ end
         e = caught(() -> Talus.bind_state!(opt, which, "exp_avg", array))
         e isa type && all(word -> occursin(word, e.msg), words)
     end
-    @test refuse("w", zeros(Int32, 4), ArgumentError, "Int32")
+    @test refuse("w", zeros(Int32, 4), ArgumentError, "\"w\"", "Int32")
     @test refuse("w", zeros(Float64, 2), ArgumentError, "\"w\"", "exp_avg", "Float64", "Float32")
     @test refuse("w", zeros(Float16, 8), ArgumentError, "Float16")
     @test refuse("w", zeros(Float32, 3), DimensionMismatch, "\"w\"", "exp_avg", "3", "4")
