@@ -18,7 +18,7 @@ Binds a whole column in one call, all or none: those of parameters first, first 
 function bind_grads!(opt::Optimizer, gradients::AbstractVector; first::Integer = 0)
     for (i, gradient) in enumerate(gradients)
         gradient === nothing && continue
-        check_match("gradient", param_info(opt, first + i - 1), :grad_dtype, gradient)
+        check_match(opt, first + i - 1, "gradient", :grad_dtype, gradient)
     end
     point_grads!(opt, Int64(first), map(bound_or_nothing, gradients))
     return opt
@@ -48,7 +48,7 @@ last dimension, is a row of the library, which counts them from 0.) For algorith
 function bind_rows!(opt::Optimizer, which, columns::DenseVector{<:Union{Int32,Int64}},
                     values::DenseArray)
     index = index_of(opt, which)
-    check_columns(param_info(opt, index), columns, values)
+    check_columns("$(label_of(opt, index)): values", param_info(opt, index), columns, values)
     rows = columns .- one(eltype(columns))
     point_rows!(opt, index, Bound(rows), Bound(values))
     return opt
@@ -67,9 +67,8 @@ function point_rows!(opt, index::Int64, rows::Bound, values::Bound)
     opt.rows[index] = (rows, values)
 end
 
-function check_columns(info, columns, values)
-    label = "parameter \"$(text(info.name))\": values"
-    dtype(eltype(values)) == info.grad_dtype ||
+function check_columns(label, info, columns, values)
+    element_dtype(eltype(values)) == info.grad_dtype ||
         throw(ArgumentError("$label have elements of $(eltype(values)), " *
                             "expected $(element_type(info.grad_dtype))"))
     whole = size_of(info)
@@ -154,11 +153,6 @@ function require_unmoved(opt, what, place, bound)
     has_moved(bound) || return
     owner = place == 0 ? "the optimizer" : label_of(opt, place - 1)
     throw(TalusError(E_STATE, "$owner: $what has been moved or resized within a callback"))
-end
-
-function label_of(opt, index)
-    name = text(param_info(opt, Int64(index)).name)
-    return name === nothing ? "parameter $index" : "parameter $index \"$name\""
 end
 
 function moved(opt, index, what, bound)

@@ -5,7 +5,8 @@
 
 Returns an optimizer of all arrays in a model of nested NamedTuples, Tuples and Vectors of these. A
 parameter's name is the path to it, `layers.1.weight`. Functions, numbers, `nothing` and arrays of
-integers other than `UInt16` are left alone; a view or a transpose is refused.
+integers other than `UInt16` are left alone. What cannot be trained where it is, is refused: a view,
+a transpose, an array within a struct or a Dict.
 
     model = (layers = ((weight = randn(Float32, 4, 3), bias = zeros(Float32, 4)),),)
     opt = Talus.setup("adamw", model; lr = 1e-3)
@@ -87,11 +88,40 @@ function collect_leaves!(leaves, x, path)
         foreach(key -> collect_leaves!(leaves, x[key], join_path(path, key)), keys(x))
     elseif is_parameter(x)
         push!(leaves, path => x)
-    elseif x isa AbstractArray{<:AbstractFloat}
-        throw(ArgumentError("$path: got a $(typeof(x)), expected a dense array of Float32, " *
+    elseif is_numeric(x)
+        throw(ArgumentError("$path: got $(article(x)), expected a dense array of Float32, " *
                             "Float64, Float16, or UInt16 (bf16): copy it"))
+    else
+        refuse_hidden(x, path, path => x, IdDict())
     end
 end
+
+is_numeric(x) = x isa AbstractArray{<:Union{AbstractFloat,Complex{<:AbstractFloat}}}
+
+# Nothing of a model is left out in silence: what is no branch must hold no array to train. seen has
+# the objects that were looked into, which may refer to each other.
+function refuse_hidden(x, path, (outer, holder)::Pair, seen)
+    (is_parameter(x) || is_numeric(x)) &&
+        throw(ArgumentError("$path: an array within $(article(holder))" *
+                            (isempty(outer) ? "" : " at $outer") *
+                            ", expected within NamedTuples, Tuples and Vectors"))
+    (is_opaque(x) || haskey(seen, x)) && return
+    seen[x] = true
+    for (key, part) in parts_of(x)
+        refuse_hidden(part, join_path(path, key), outer => holder, seen)
+    end
+end
+
+# Functions may have captured arrays, and random number generators have buffers.
+is_opaque(x) = isbits(x) || x isa Union{Function,AbstractString,Symbol,Type,Module} ||
+    nameof(Base.moduleroot(parentmodule(typeof(x)))) === :Random
+
+parts_of(x::AbstractDict) = pairs(x)
+parts_of(x::AbstractArray) =
+    eltype(x) <: Number ? () : ((i, x[i]) for i in eachindex(x) if isassigned(x, i))
+parts_of(x) = ((f, getfield(x, f)) for f in fieldnames(typeof(x)) if isdefined(x, f))
+
+article(x) = (name = string(typeof(x)); (lowercase(name[1]) in "aeiou" ? "an " : "a ") * name)
 
 # The gradients in the order of the leaves.
 function gather!(column, x, gradient, path)
@@ -101,7 +131,7 @@ function gather!(column, x, gradient, path)
                 keys(x))
     elseif is_parameter(x)
         gradient === nothing || gradient isa DenseArray ||
-            throw(ArgumentError("gradient of $path: got a $(typeof(gradient)), " *
+            throw(ArgumentError("gradient of $path: got $(article(gradient)), " *
                                 "expected a dense array or nothing: copy it"))
         push!(column, gradient)
     end
@@ -113,7 +143,7 @@ branch(gradient, key) = key in keys(gradient) ? gradient[key] : nothing
 function check_keys(x, gradient, path)
     gradient === nothing && return
     is_branch(gradient) ||
-        throw(ArgumentError("gradients of $path: got a $(typeof(gradient)), expected $(keys(x))"))
+        throw(ArgumentError("gradients of $path: got $(article(gradient)), expected $(keys(x))"))
     unknown = setdiff(keys(gradient), keys(x))
     isempty(unknown) && return
     throw(ArgumentError("gradients of \"$path\": got $(join(unknown, ", ")), " *

@@ -157,7 +157,8 @@ function import_param!(opt::Optimizer, which, master::Union{DenseArray{Float32},
     index = index_of(opt, which)
     whole = size_of(param_info(opt, index))
     master === nothing || size(master) == whole ||
-        throw(DimensionMismatch("master of parameter $index: got $(size(master)), expected $whole"))
+        throw(DimensionMismatch("$(label_of(opt, index)): master is $(size(master)), " *
+                                "expected $whole"))
     follow!(opt)
     data = master === nothing ? C_NULL : address(master)
     GC.@preserve master begin

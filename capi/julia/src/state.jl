@@ -67,7 +67,7 @@ function bind_state!(opt::Optimizer, which, slot::AbstractString, array::DenseAr
 end
 
 function check_state(label, found, array)
-    dtype(eltype(array)) == dtype(found.eltype) ||
+    element_dtype(eltype(array)) == dtype(found.eltype) ||
         throw(ArgumentError("$label has elements of $(eltype(array)), expected $(found.eltype)"))
     length(array) == found.count ||
         throw(DimensionMismatch("$label has $(length(array)) elements, expected $(found.count)"))

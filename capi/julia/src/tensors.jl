@@ -40,7 +40,9 @@ function add!(opt::Optimizer, parameters::Vector{<:Pair},
     length(parameters) == length(gradients) ||
         throw(DimensionMismatch("got $(length(gradients)) gradients, " *
                                 "expected $(length(parameters))"))
-    foreach(check_gradient, parameters, gradients)
+    for (i, (parameter, gradient)) in enumerate(zip(parameters, gradients))
+        check_gradient(label_of(length(opt.data) + i - 1, parameter[1]), parameter[2], gradient)
+    end
     roots = Any[]
     infos = [describe(parameters[i], gradients[i], grad_eltype, state_eltype, master, roots)
              for i in eachindex(parameters)]
@@ -54,10 +56,9 @@ function add!(opt::Optimizer, parameters::Vector{<:Pair},
     return first[]
 end
 
-function check_gradient((name, parameter)::Pair, gradient)
+function check_gradient(label, parameter, gradient)
     (gradient === nothing || size(parameter) == size(gradient)) && return
-    throw(DimensionMismatch("parameter $(repr(name)): gradient is $(size(gradient)), " *
-                            "expected $(size(parameter))"))
+    throw(DimensionMismatch("$label: gradient is $(size(gradient)), expected $(size(parameter))"))
 end
 
 # Its text and shape live in roots until the library has copied them.
@@ -149,7 +150,7 @@ they are, but behind a master: see `import_param!`.
 """
 function bind_data!(opt::Optimizer, which, array::DenseArray)
     index = index_of(opt, which)
-    check_match("data", param_info(opt, index), :dtype, array)
+    check_match(opt, index, "data", :dtype, array)
     point_data!(opt, index, Bound(array))
     return opt
 end
@@ -159,10 +160,15 @@ function point_data!(opt, index::Int64, bound::Bound)
     opt.data[index+1] = bound
 end
 
-function check_match(what, info::ParamInfo, field::Symbol, array)
+# How errors name a parameter, as the library does.
+label_of(index::Integer, name) = "parameter $index" * (name === nothing ? "" : " \"$name\"")
+label_of(opt::Optimizer, index) = label_of(index, text(param_info(opt, Int64(index)).name))
+
+function check_match(opt, index, what, field::Symbol, array)
+    info = param_info(opt, Int64(index))
     expected = getfield(info, field)
-    label = "parameter \"$(text(info.name))\": $what"
-    dtype(eltype(array)) == expected ||
+    label = "$(label_of(opt, index)): $what"
+    element_dtype(eltype(array)) == expected ||
         throw(ArgumentError("$label has elements of $(eltype(array)), " *
                             "expected $(element_type(expected))"))
     size(array) == size_of(info) ||

@@ -4,7 +4,7 @@
 #
 # conformance.jl and digits.jl are programs of their own.
 push!(LOAD_PATH, dirname(@__DIR__))
-using Talus, Serialization, Test
+using Talus, Random, Serialization, Test
 
 # What a call throws; a test that nothing is thrown fails.
 function caught(f)

@@ -114,3 +114,24 @@ end
     @test Talus.add!(opt, ["a" => a, "b" => b]) == 0
     @test Talus.add!(opt, Float32[1]; name = "c") == 2
 end
+
+@testset "errors name the parameter, the one without a name by its index" begin
+    opt = Optimizer("sgd")
+    Talus.add!(opt, [1.0])
+    said(f) = caught(f).msg
+    long = [1.0, 2.0]
+    @test said(() -> Talus.add!(opt, [1.0], long)) == "parameter 1: gradient is (2,), expected (1,)"
+    @test startswith(said(() -> Talus.add!(opt, ["a" => [1.0], nothing => [1.0]], [nothing, long])),
+                     "parameter 2: gradient")
+    @test startswith(said(() -> Talus.add!(opt, [1.0], long; name = "a")),
+                     "parameter 1 \"a\": gradient")
+    for f in (() -> Talus.bind_grad!(opt, 0, long), () -> Talus.bind_grad!(opt, 0, Float32[1]),
+              () -> Talus.bind_data!(opt, 0, long), () -> Talus.bind_rows!(opt, 0, [1], long),
+              () -> Talus.import_param!(opt, 0, Float32[1, 2]))
+        @test occursin("parameter 0 \"param.0\"", said(f))
+    end
+    e = caught(() -> Talus.update!(Talus.setup("sgd", (a = [1.0],)), (a = view(long, 1:1),)))
+    @test startswith(e.msg, "gradient of a: got a SubArray")
+    e = caught(() -> Talus.update!(Talus.setup("sgd", (a = ([1.0],),)), (a = IdDict(),)))
+    @test startswith(e.msg, "gradients of a: got an IdDict")
+end

@@ -75,6 +75,44 @@ end
     @test caught(() -> Talus.update!(Optimizer("sgd"), nothing)) isa ArgumentError
 end
 
+struct Layer
+    weight
+    bias
+end
+mutable struct Ring
+    next
+    weight
+    Ring(weight) = (ring = new(); ring.next = ring; ring.weight = weight; ring)
+end
+
+@testset "an array that would be left out is refused by its path" begin
+    layer, dict = Layer([1.0], [2.0]), Dict(:w => [1.0])
+    for (part, path, type) in ((layer, "x.weight", "a Layer"), (dict, "x.w", "a Dict"),
+                               ((1, layer), "x.2.weight", "a Layer"), (Ref([1.0]), "x.x", "Ref"),
+                               (Layer(nothing, dict), "x.bias.w", "a Layer"),
+                               (Ring([1.0]), "x.weight", "a Ring"),
+                               (Layer(1, view([1.0], 1:1)), "x.bias", "a Layer"),
+                               (reshape([[1.0]], 1, 1), "x.1", "an Array"),
+                               (Layer(1, [1.0im]), "x.bias", "a Layer"))
+        for model in ((w = [1.0], x = part), (x = part,))
+            e = caught(() -> Talus.setup("sgd", model))
+            @test e isa ArgumentError && startswith(e.msg, "$path: ") && occursin(type, e.msg)
+        end
+    end
+    @test caught(() -> Talus.setup("sgd", dict)) isa ArgumentError
+    @test caught(() -> Talus.setup("sgd", (w = [1.0], x = [1.0im]))) isa ArgumentError
+    opt = Talus.setup("sgd", (w = [1.0],))
+    @test caught(() -> Talus.update!(opt, (w = [1.0], x = dict), (w = [1.0],))) isa ArgumentError
+end
+
+@testset "what has nothing to train is left alone" begin
+    captured, undefined = [1.0], Vector{Any}(undef, 2)
+    rest = (Layer([1, 2], "a"), Dict(1 => "b"), Ring(3), t -> captured .* t, :word, 1:3, r"x",
+            Float32, missing, MersenneTwister(1), undefined)
+    opt = Talus.setup("sgd", (w = [1.0], rest = (rest[1:end-1]..., Layer(1, undefined))); lr = 1)
+    @test Talus.param_count(opt) == 1
+end
+
 @testset "element types are asked for the whole model" begin
     model = (a = UInt16[0x3f80], b = UInt16[0x3f80])
     opt = Talus.setup("sgd", model; lr = 0.5, grad_eltype = Float32, master = :none)
