@@ -4,13 +4,18 @@ State lives in tensors of PyTorch that are bound to the library, so a state_dict
 """
 from __future__ import annotations
 
+import contextlib
 import ctypes as C
 import operator
-from typing import Any, NamedTuple, Optional
+import weakref
+from typing import Any, Iterator, NamedTuple, Optional
 
 import torch
 
 from . import _c
+from .errors import Error
+from .handle import Handle
+from .memory import locate, tensor_layout
 from .names import names
 from .optimizer import Optimizer
 from .parameters import Param
@@ -42,7 +47,7 @@ class Entry:
 
     def __init__(self, param: torch.Tensor, index: int) -> None:
         self.param, self.index = param, index
-        self.address, self.count = param.data_ptr(), param.numel()
+        self.layout, self.shape, self.count = tensor_layout(param), param.shape, param.numel()
         self.dtype, self.device = param.dtype, param.device
         self.grad_dtype = param.dtype if param.grad is None else param.grad.dtype
         self.state: dict[str, torch.Tensor] = {}
@@ -50,12 +55,12 @@ class Entry:
         self.version: Optional[int] = None  # of what the last step wrote
 
     def is_moved(self) -> bool:
-        return self.param.data_ptr() != self.address or self.param.numel() != self.count
+        return tensor_layout(self.param) != self.layout
 
     def is_other(self) -> bool:
         """Memory of another kind, which cannot just be bound again."""
         param = self.param
-        return (param.numel(), param.dtype, param.device) != (self.count, self.dtype, self.device)
+        return (param.shape, param.dtype, param.device) != (self.shape, self.dtype, self.device)
 
 
 class Gradients(NamedTuple):
@@ -65,18 +70,48 @@ class Gradients(NamedTuple):
     rows: list[tuple[Entry, torch.Tensor]]
 
 
+class Lent(Optimizer):
+    """The talus.Optimizer of a Native, which goes on where it is used on its own."""
+
+    _remedy = "state is written in place or by load_state_dict, parameters are followed by step"
+
+    def __init__(self, owner: Native, rule: str, device: str) -> None:
+        self._owner = weakref.ref(owner)
+        super().__init__(rule, device=device)
+
+    def _require_owner(self) -> Native:
+        owner = self._owner()
+        if owner is None:
+            raise Error(_c.E_STATE, "the talus.torch optimizer that lent this one is gone")
+        return owner
+
+    def _gradients_bound(self) -> contextlib.AbstractContextManager[None]:
+        return self._require_owner().gradients_bound()
+
+    def _call(self, function: Any, *arguments: Any) -> None:
+        owner = self._owner()
+        if owner is None or function not in (_c.load, _c.load_from):
+            super()._call(function, *arguments)
+            return
+        with self._lock:
+            owner.before_load()
+            super()._call(function, *arguments)
+            owner.after_load()
+
+
 class Native:
     """Owns the optimizer for a list of param_groups."""
 
     def __init__(self, options: Options, device: torch.device) -> None:
         self.options, self.torch_device = options, device
-        self.opt = Optimizer(options.spelling.rule, device=str(device))
+        self.opt = Lent(self, options.spelling.rule, str(device))
         self.takes_rows = self.opt.group_rule() in names("row_gradients")
         self.entries: list[Entry] = []
         self.by_id: dict[int, Entry] = {}
         self.groups: list[list[torch.Tensor]] = []
         self.group_index: list[int] = []
         self.pushed: list[dict[str, float]] = []
+        self.dicts: list[Group] = []  # of PyTorch, for what a load has changed
         self.spare: Optional[int] = 0  # a group of the library that has no parameters yet
 
     def rebuilt(self, groups: list[Group], states: dict[torch.Tensor, Saved]) -> Native:
@@ -107,6 +142,7 @@ class Native:
         self.groups.append(params)
         self.group_index.append(index)
         self.pushed.append(values)
+        self.dicts.append(group)
 
     def _describe(self, entry: Entry, name: Optional[str]) -> Param:
         grad_dtype = next(key for key, value in _DTYPES.items() if value == entry.grad_dtype) \
@@ -116,6 +152,7 @@ class Native:
 
     def fits(self, groups: list[Group]) -> bool:
         """Whether the groups hold the parameters that were added."""
+        self.dicts = list(groups)
         return len(groups) == len(self.groups) and all(
             len(ours) == len(group["params"]) and all(map(operator.is_, ours, group["params"]))
             for ours, group in zip(self.groups, groups))
@@ -143,7 +180,7 @@ class Native:
         try:
             for entry in moved:
                 self.opt.bind_data(entry.index, entry.param)
-                entry.address, entry.version = entry.param.data_ptr(), None
+                entry.layout, entry.version = tensor_layout(entry.param), None
         finally:
             self.opt.set_setting("check_pointers", checks)
         return True
@@ -166,7 +203,8 @@ class Native:
         if state.bytes:
             self.opt._call(_c.bind_state, entry.index, state.slot.encode(), tensor.data_ptr(),
                            state.bytes)
-            self.opt._roots["state"].setdefault(entry.index, {})[state.slot] = tensor
+            self.opt._roots["state"].setdefault(entry.index, {})[state.slot] = \
+                locate(tensor, state.slot)
         entry.state[state.slot] = tensor
 
     def _shape(self, entry: Entry, state: Any) -> tuple[int, ...]:
@@ -227,7 +265,7 @@ class Native:
             if grad.dtype != entry.grad_dtype:
                 return None
             if grad.layout == torch.strided:
-                if grad.numel() != entry.count or grad.device != entry.device:
+                if grad.shape != entry.shape or grad.device != entry.device:
                     raise ValueError(f"parameter {entry.index}: gradient has shape "
                                      f"{tuple(grad.shape)} on {grad.device}, expected "
                                      f"{tuple(entry.param.shape)} on {entry.device}")
@@ -248,36 +286,77 @@ class Native:
         entries = [entry for entry, _ in gradients.dense + gradients.rows]
         if not entries:
             return
+        self.opt._require_unmoved()
         cold = [entry for entry in entries if entry.is_cold]
         self._warm_up(cold)
         masters = [entry for entry in entries if MASTER in entry.state]
         for entry in masters:
             if not entry.is_cold:
                 _take_outside_writes(entry)
-        keep = self._bind_gradients(gradients)
-        try:
-            self.opt._call(_c.step, self._stream())
-        finally:
-            self.opt._call(_c.zero_grad, _c.ZERO_UNBIND, None)
-            del keep
+        with self._bound(gradients):
+            Handle._call(self.opt, _c.step, self._stream())
         torch.autograd.graph.increment_version([entry.param for entry in entries])
         for entry in masters:
             entry.version = _version(entry.param)
         for entry in cold:
             entry.is_cold = self.opt.steps(entry.index) == 0
 
+    @contextlib.contextmanager
+    def _bound(self, gradients: Gradients) -> Iterator[None]:
+        keep = self._bind_gradients(gradients)
+        try:
+            yield
+        finally:
+            self.opt._call(_c.zero_grad, _c.ZERO_UNBIND, None)
+            self.opt._roots["rows"].clear()
+            del keep
+
+    @contextlib.contextmanager
+    def gradients_bound(self) -> Iterator[None]:
+        """For what measures the gradients that there are between steps."""
+        gradients = self.gather() if self.bind_moved() else None
+        if gradients is None:
+            raise Error(_c.E_STATE, "a parameter or gradient has another dtype, shape or device than "
+                        "at the last step: take a step first")
+        with self._bound(gradients):
+            yield
+
+    # a checkpoint that was loaded
+
+    def before_load(self) -> None:
+        """State that there is from now on is read into tensors of PyTorch."""
+        self._warm_up([entry for entry in self.entries if entry.is_cold])
+
+    def after_load(self) -> None:
+        """Shows in the groups what the file has set, and state that its flags have added."""
+        for group, index, pushed in zip(self.dicts, self.group_index, self.pushed):
+            now = {name: self.opt.get(name, index) for name in self.options.spelling.hypers}
+            group.update(self.options.spelling.keys_of(now))
+            pushed.update(now)
+        slots = self._slots()
+        for entry in self.entries:
+            entry.is_cold, entry.version = self.opt.steps(entry.index) == 0, None
+            for state in slots.get(entry.index, []):
+                if not entry.is_cold and state.slot not in entry.state:
+                    values = self.opt.state(entry.index, state.slot)
+                    tensor = torch.empty(self._shape(entry, state), dtype=_DTYPES[state.dtype])
+                    C.memmove(tensor.data_ptr(), values.buffer_info()[0], state.bytes)
+                    self._bind(entry, state, tensor)
+
     def _bind_gradients(self, gradients: Gradients) -> list[torch.Tensor]:
         """Returns what must live until the step is over: copies of what is not contiguous."""
         keep = []
         column = (C.c_void_p * len(self.entries))()
         for entry, grad in gradients.dense:
+            grad = grad.resolve_neg() if grad.is_neg() else grad
             grad = grad if grad.is_contiguous() else grad.contiguous()
             keep.append(grad)
             column[entry.index] = grad.data_ptr() or None
         self.opt._call(_c.bind_grads, 0, len(column), column)
         for entry, grad in gradients.rows:
             rows = grad.detach().coalesce()
-            indices, values = rows.indices().reshape(-1).contiguous(), rows.values().contiguous()
+            indices = rows.indices().reshape(-1).contiguous()
+            values = rows.values().resolve_neg().contiguous()
             self.opt.bind_rows(entry.index, indices, values)
             keep += [indices, values]
         return keep

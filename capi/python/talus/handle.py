@@ -7,7 +7,7 @@ import weakref
 from typing import Any, Callable, TypeVar
 
 from . import _c
-from .errors import Error, check
+from .errors import Error, check, require_integers
 
 Self = TypeVar("Self", bound="Handle")
 
@@ -46,9 +46,11 @@ class Handle:
 
     @property
     def closed(self) -> bool:
+        """Whether it was freed: all but close fails then."""
         return not self._finalizer.alive
 
     def close(self) -> None:
+        """Frees the object of the library, and lets go of what was kept alive for it."""
         with self._lock:
             if self._depth:
                 raise Error(_c.E_STATE, f"this {self._what} is closed by its own callback")
@@ -66,6 +68,7 @@ class Handle:
 
     def _call(self, function: Any, *arguments: Any) -> None:
         """Calls function(handle, ...) and raises its failure."""
+        require_integers(function, arguments, 1)
         with self._lock:
             if function not in _ALLOWED_INSIDE:
                 self._require_outside()
@@ -82,6 +85,7 @@ class Handle:
 
     def _ask(self, function: Any, *arguments: Any) -> Any:
         """Calls function(handle, ...), which returns an answer and no status."""
+        require_integers(function, arguments, 1)
         with self._lock:
             return function(self.handle, *arguments)
 
@@ -94,6 +98,7 @@ class Handle:
 
 def create(function: Any, *arguments: Any) -> int:
     """Calls function(..., &out) and returns the pointer."""
+    require_integers(function, arguments)
     out = C.c_void_p()
     check(function(*arguments, C.byref(out)))
     assert out.value is not None

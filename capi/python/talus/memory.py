@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes as C
 import dataclasses
 import sys
-from typing import Any, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, NamedTuple, Optional, Sequence, Union
 
 from . import _c, dlpack
 
@@ -43,10 +43,18 @@ class Memory:
     shape: tuple[int, ...]
     device: tuple[int, int]
     root: Any
+    read_only: bool = False
+    owner: Any = None  # of memory that can be given to it anew
+    find: Optional[Callable[[Any], Any]] = None  # where that has its elements
+    layout: Any = None  # what find said
 
     @property
     def count(self) -> int:
         return count_of(self.shape)
+
+    def is_moved(self) -> bool:
+        """Whether the array has its elements elsewhere by now, or in another shape."""
+        return self.find is not None and self.find(self.owner) != self.layout
 
 
 def count_of(shape: Sequence[int]) -> int:
@@ -60,7 +68,7 @@ def dtype_code(dtype: Dtype) -> int:
     """Takes "bf16", a TALUS_ code, or None, which is 0: the default."""
     if dtype is None:
         return 0
-    if isinstance(dtype, int):
+    if isinstance(dtype, int) and dtype in NAMES:
         return dtype
     if dtype not in DTYPES:
         raise TypeError(f"dtype {dtype!r}, known are {', '.join(DTYPES)}")
@@ -73,6 +81,13 @@ def require_count(what: str, memory: Memory, shape: Sequence[int]) -> None:
                          f"{tuple(shape)}")
 
 
+def require_shape(what: str, memory: Memory, shape: Sequence[int]) -> None:
+    """A flat array may stand for one of any shape, and the other way about."""
+    require_count(what, memory, shape)
+    if min(len(memory.shape), len(shape)) > 1 and memory.shape != tuple(shape):
+        raise ValueError(f"{what}: shape {memory.shape}, expected {tuple(shape)} or one dimension")
+
+
 def locate(array: Any, what: str, dtype: Dtype = None, writable: bool = True,
            bits16: int = 0) -> Memory:
     """Finds the memory of an array; TypeError says what about it does not serve.
@@ -81,6 +96,8 @@ def locate(array: Any, what: str, dtype: Dtype = None, writable: bool = True,
     as bits16.
     """
     if isinstance(array, Raw):
+        if not 0 <= array.address < 1 << 64:
+            raise OverflowError(f"{what}: address is {array.address}, expected one of 64 bits")
         return Memory(array.address or None, dtype_code(array.dtype), tuple(array.shape),
                       array.device, None)
     torch = sys.modules.get("torch")
@@ -109,9 +126,24 @@ def _of_tensor(tensor: Any, what: str) -> Memory:
                         f"{tuple(tensor.shape)}, expected a contiguous one")
     if tensor.device.type not in ("cpu", "cuda"):
         raise TypeError(f"{what}: a tensor on {tensor.device}, expected cpu or cuda")
+    if tensor.is_neg() or tensor.is_conj():
+        raise TypeError(f"{what}: a tensor that is negated or conjugated as it is read, expected one "
+                        "after resolve_neg and resolve_conj")
     kind = _c.CPU if tensor.device.type == "cpu" else _c.CUDA
     address = tensor.data_ptr() if tensor.numel() else None
-    return Memory(address, code, tuple(tensor.shape), (kind, tensor.device.index or 0), tensor)
+    return Memory(address, code, tuple(tensor.shape), (kind, tensor.device.index or 0),
+                  tensor.untyped_storage(), owner=tensor, find=tensor_layout,
+                  layout=tensor_layout(tensor))
+
+
+def tensor_layout(tensor: Any) -> tuple[Any, ...]:
+    """What changes when .data is set, or a tensor is resized."""
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.is_neg()
+
+
+def _numpy_layout(values: Any) -> tuple[Any, ...]:
+    """What changes in resize(refcheck=False)."""
+    return values.__array_interface__["data"][0], values.shape, values.strides
 
 
 def _of_dlpack(array: Any, what: str, writable: bool) -> Memory:
@@ -122,7 +154,7 @@ def _of_dlpack(array: Any, what: str, writable: bool) -> Memory:
     if tensor.dtype not in NAMES:
         raise TypeError(f"{what}: DLPack dtype {tensor.dtype:#x}, expected floats")
     address = tensor.address if count_of(tensor.shape) else None
-    return Memory(address, tensor.dtype, tensor.shape, tensor.device, tensor)
+    return Memory(address, tensor.dtype, tensor.shape, tensor.device, tensor, tensor.read_only)
 
 
 def _of_buffer(array: Any, view: memoryview, what: str, bits16: int, writable: bool) -> Memory:
@@ -132,7 +164,11 @@ def _of_buffer(array: Any, view: memoryview, what: str, bits16: int, writable: b
                         "and without gaps")
     if view.readonly and writable:
         raise TypeError(f"{what}: the memory is read-only")
-    return Memory(_address(array, view, what), code, view.shape or (), (_c.CPU, 0), view)
+    found = Memory(_address(array, view, what), code, view.shape or (), (_c.CPU, 0), view,
+                   view.readonly)
+    if not hasattr(array, "__array_interface__"):
+        return found
+    return dataclasses.replace(found, owner=array, find=_numpy_layout, layout=_numpy_layout(array))
 
 
 def _buffer_dtype(view: memoryview, what: str, bits16: int) -> int:

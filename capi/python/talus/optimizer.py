@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterable, NamedTuple, Optional, Sequence, Unio
 
 from . import _c
 from .checkpoint import Checkpoints
-from .errors import Error, check, encode, guard
+from .errors import Error, check, encode, guard, require_integer
 from .handle import create
 from .hooks import Hooks
 from .memory import Dtype, dtype_code, locate
@@ -96,6 +96,7 @@ class Optimizer(Checkpoints, Hooks):
 
     @property
     def group_count(self) -> int:
+        """The groups, 0 among them."""
         return self._ask(_c.group_count)
 
     def group_rule(self, group: int = 0) -> str:
@@ -108,21 +109,24 @@ class Optimizer(Checkpoints, Hooks):
     def set(self, *, group: int = ALL, **values: float) -> None:
         """Sets one after the other; on failure those before the refused one are set."""
         for name, value in values.items():
-            self._call(_c.set, group, encode(name), value)
+            self._call(_c.set, group, encode(name), _number(name, value))
 
     def get(self, name: str, group: int = 0) -> float:
         """Reads a hyperparameter as it was set: the base of a schedule."""
         return self._read(_c.get, group, encode(name))
 
     def set_setting(self, name: str, value: float) -> None:
-        self._call(_c.set_setting, encode(name), value)
+        """Sets one of hypers("settings") for the whole optimizer."""
+        self._call(_c.set_setting, encode(name), _number(name, value))
 
     def get_setting(self, name: str) -> float:
+        """Reads one of hypers("settings")."""
         return self._read(_c.get_setting, encode(name))
 
     # the step
 
     def prepare(self, stream: Optional[int] = None) -> None:
+        """Allocates state and workspace, which the first step would do."""
         self._call(_c.prepare, stream)
 
     def step(self, closure: Optional[Callable[[], float]] = None,
@@ -135,16 +139,26 @@ class Optimizer(Checkpoints, Hooks):
                 self._call(_c.step, stream)
             else:
                 out = C.c_double()
-                self._call(_c.step_closure, _closure(closure), None, C.byref(out), stream)
+                self._call(_c.step_closure, self._closure(closure), None, C.byref(out), stream)
                 loss = out.value
             self._roots["rows"].clear()
         return loss
+
+    def _closure(self, closure: Callable[[], float]) -> Any:
+        def evaluate(_user: Optional[int], loss: Any) -> int:
+            value = float(closure())
+            self._require_unmoved()
+            loss[0] = value
+            return 0
+
+        return _c.Closure(guard(evaluate, 1))
 
     def advance(self, stream: Optional[int] = None) -> None:
         """Before each replay of a captured step."""
         self._call(_c.advance, stream)
 
     def stats(self, wait: bool = False) -> Stats:
+        """Of the last step; wait: also where a device is not done with it."""
         raw = self._read(_c.get_stats, int(wait), kind=_c.Stats)
         return Stats(*(getattr(raw, name) for name in Stats._fields))
 
@@ -189,6 +203,7 @@ class Optimizer(Checkpoints, Hooks):
         self._call(_c.set_clock, t)
 
     def clock(self, clock: Union[str, int] = "manual") -> int:
+        """Reads a clock: "applied", "called" or "manual"."""
         return self._read(_c.get_clock, _clock(clock), kind=C.c_int64)
 
     def observe(self, metric: float) -> None:
@@ -198,6 +213,7 @@ class Optimizer(Checkpoints, Hooks):
     # scale, check, clip
 
     def attach_scaler(self, scaler: Optional[Scaler]) -> None:
+        """Has steps divide gradients by its scale, and skip where they are not finite; None: not."""
         with self._lock:
             self._call(_c.attach_scaler, None if scaler is None else scaler.handle)
             self._roots["scaler"] = scaler
@@ -211,24 +227,43 @@ class Optimizer(Checkpoints, Hooks):
                 raise ValueError(f"a scale or flag of {memory.count} elements, expected 1")
         with self._lock:
             self._call(_c.bind_scale, *(memory and memory.address for memory in memories))
-            self._roots["scale"] = memories, scale, found
+            self._roots["scale"] = memories
+            self._roots["scale_arrays"] = scale, found
 
     def _configure_as(self, other: Optimizer) -> None:
         """Takes over settings, scaler and hooks; not schedules, whose clocks cannot be set."""
-        attached = [f"{name} of group {group}" for group in range(other.group_count)
-                    for name, hyper in hypers(other.group_rule(group)).items()
-                    if hyper.kind == _c.REAL and other.schedule(name, group)]
-        if attached:
-            raise Error(_c.E_STATE, f"a schedule is attached to {attached[0]} and cannot be "
-                        "carried over to another optimizer: take it away first")
+        other._require_no_schedule()
         for name in hypers("settings"):
             if self.get_setting(name) != (value := other.get_setting(name)):
                 self.set_setting(name, value)
         if other._roots.get("scaler"):
             self.attach_scaler(other._roots["scaler"])
-        if other._roots.get("scale"):
-            self.bind_scale(*other._roots["scale"][1:])
+        self.bind_scale(*other._roots.get("scale_arrays", (None, None)))
         self._take_hooks(other)
+
+    def _require_no_schedule(self) -> None:
+        attached = [f"{name} of group {group}" for group in range(self.group_count)
+                    for name, hyper in hypers(self.group_rule(group)).items()
+                    if hyper.kind == _c.REAL and self.schedule(name, group)]
+        if attached:
+            raise Error(_c.E_STATE, f"a schedule is attached to {attached[0]} and cannot be "
+                        "carried over to another optimizer: take it away first")
+
+    def _require_copyable(self) -> None:
+        """Refuses what belongs to this process or is shared, and would be missing in a copy."""
+        self._require_no_schedule()
+        held = {"a scaler": self._roots.get("scaler"),
+                "a scale": any(self._roots.get("scale", ())),
+                "parallel_for": self._roots.get("parallel_for"),
+                "an allocator": self._roots.get("allocator")}
+        for what, there in held.items():
+            if there:
+                raise Error(_c.E_STATE, f"{what} is set and cannot be carried over to a copy: take "
+                            "it away first, or make the copy from a state_dict")
+
+    def _gradients_bound(self) -> contextlib.AbstractContextManager[None]:
+        """While it is entered, what is to be measured is bound."""
+        return contextlib.nullcontext()
 
     def grad_norm(self, type: float = 2, group: int = ALL, stream: Optional[int] = None) -> float:
         """Measures the bound gradients, scaled back and before clipping."""
@@ -252,24 +287,26 @@ def clip_grad_norm(optimizers: Iterable[Optimizer], max_norm: float, type: float
     return _norm(list(optimizers), _c.clip_grad_norm, group, (max_norm, type), stream)
 
 
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is {value!r}, expected a number") from None
+
+
 def _norm(optimizers: Sequence[Optimizer], function: Any, group: int, values: Sequence[float],
           stream: Optional[int]) -> float:
     norm = C.c_double()
+    require_integer("group", group, 32)
     with contextlib.ExitStack() as locks:
         for optimizer in sorted(optimizers, key=id):  # one order, whoever asks
             locks.enter_context(optimizer._lock)
             optimizer._require_outside()
+            locks.enter_context(optimizer._gradients_bound())
+            optimizer._require_unmoved()
         handles = (C.c_void_p * len(optimizers))(*(each.handle.value for each in optimizers))
         check(function(handles, len(handles), group, *values, C.byref(norm), stream))
     return norm.value
-
-
-def _closure(closure: Callable[[], float]) -> Any:
-    def evaluate(_user: Optional[int], loss: Any) -> int:
-        loss[0] = float(closure())
-        return 0
-
-    return _c.Closure(guard(evaluate, 1))
 
 
 def _clock(clock: Union[str, int]) -> int:

@@ -7,15 +7,20 @@ import dataclasses
 from typing import Any, Iterable, NamedTuple, Optional, Sequence, Union
 
 from . import _c
-from .errors import Error, encode
+from .errors import Error, encode, int64s
 from .handle import Handle
-from .memory import ITEM_BYTES, NAMES, Dtype, Memory, count_of, dtype_code, locate, require_count
+from .memory import (ITEM_BYTES, NAMES, Dtype, Memory, count_of, dtype_code, locate, require_count,
+                     require_shape)
 
 _MASTERS = {None: _c.MASTER_AUTO, "none": _c.MASTER_NONE, "f32": _c.MASTER_F32}
 _MASTER_NAMES = {code: name for name, code in _MASTERS.items()}
 _TYPECODES = {_c.F32: "f", _c.F64: "d", _c.F16: "H", _c.BF16: "H"}
 
 Master = Union[str, int, None]
+
+# Calls that read or write the memory that is bound. Of step_closure the closure is what is over.
+_TOUCHING = (_c.prepare, _c.step, _c.advance, _c.save, _c.save_to, _c.load, _c.load_from,
+             _c.export_param, _c.import_param)
 
 
 class Param(NamedTuple):
@@ -73,6 +78,7 @@ class Parameters(Handle):
     """The part of Optimizer that deals with memory of the host."""
 
     device: tuple[int, int]
+    _remedy = "bind it again"  # of memory that has moved
 
     def __init__(self, raw: int) -> None:
         super().__init__(raw, _c.destroy)
@@ -106,29 +112,31 @@ class Parameters(Handle):
                 self._roots["data"][i], self._roots["grad"][i] = data, grad
         return first.value
 
-    def _describe(self, param: Param) -> tuple[_c.Param, _Known, Any, Any]:
-        """The struct, what will be compared with it, and the roots of data and gradient."""
+    def _describe(self, param: Param) -> tuple[_c.Param, _Known, Memory, Optional[Memory]]:
+        """The struct, what will be compared with it, and the memory of data and gradient."""
         data = self._locate(param.data, "data", param.dtype, True)
         shape = data.shape if param.shape is None else tuple(param.shape)
         require_count("data", data, shape)
         grad_dtype, grad = dtype_code(param.grad_dtype) or data.dtype, None
         if param.grad is not None:
             grad = self._locate(param.grad, "gradient", param.grad_dtype, False, data.dtype)
-            require_count("gradient", grad, shape)
+            require_shape("gradient", grad, shape)
             grad_dtype = grad.dtype
         raw = _c.Param(dtype=data.dtype, data=data.address, grad=grad and grad.address,
                        name=None if param.name is None else encode(param.name),
-                       shape=(C.c_int64 * len(shape))(*shape), ndim=len(shape),
+                       shape=int64s("shape", shape), ndim=len(shape),
                        grad_dtype=grad_dtype, state_dtype=dtype_code(param.state_dtype),
                        master=master_code(param.master))
         known = _Known(data.dtype, grad_dtype, shape, count_of(shape))
-        return raw, known, data.root, grad and grad.root
+        return raw, known, data, grad
 
     @property
     def param_count(self) -> int:
+        """The parameters that were added; indices of removed ones count."""
         return self._ask(_c.param_count)
 
     def param(self, index: int) -> ParamInfo:
+        """Describes one parameter."""
         raw = _c.Param()
         with self._lock:
             self._call(_c.param_info, index, C.byref(raw))
@@ -145,12 +153,12 @@ class Parameters(Handle):
 
     def move(self, params: Sequence[int], group: int) -> None:
         """Moves parameters to another group of the same rule; state and step counts follow."""
-        self._call(_c.move_params, group, len(params), (C.c_int64 * len(params))(*params))
+        self._call(_c.move_params, group, len(params), int64s("params", params))
 
     def remove(self, params: Sequence[int]) -> None:
         """Removes parameters; indices of others stay."""
         with self._lock:
-            self._call(_c.remove_params, len(params), (C.c_int64 * len(params))(*params))
+            self._call(_c.remove_params, len(params), int64s("params", params))
             for roots in ("data", "grad", "rows", "state"):
                 for index in params:
                     self._roots[roots].pop(index, None)
@@ -162,7 +170,7 @@ class Parameters(Handle):
         require_count(f"parameter {index}: data", memory, known.shape)
         with self._lock:
             self._call(_c.bind_data, index, memory.address)
-            self._roots["data"][index] = memory.root
+            self._roots["data"][index] = memory
 
     # gradients
 
@@ -172,20 +180,20 @@ class Parameters(Handle):
 
     def bind_grads(self, grads: Sequence[Any], first: int = 0) -> None:
         """Binds the gradients of parameters first, first + 1, ... in one call, all or none."""
-        column, roots = (C.c_void_p * len(grads))(), []
+        column, memories = (C.c_void_p * len(grads))(), []
         for i, grad in enumerate(grads):
-            root = None
+            memory = None
             if grad is not None:
                 known = self._of(first + i)
                 what = f"parameter {first + i}: gradient"
                 memory = self._locate(grad, what, known.grad_dtype, False)
-                require_count(what, memory, known.shape)
-                column[i], root = memory.address, memory.root
-            roots.append(root)
+                require_shape(what, memory, known.shape)
+                column[i] = memory.address
+            memories.append(memory)
         with self._lock:
             self._call(_c.bind_grads, first, len(grads), column)
-            for i, root in enumerate(roots, first):
-                self._roots["grad"][i] = root
+            for i, memory in enumerate(memories, first):
+                self._roots["grad"][i] = memory
                 self._roots["rows"].pop(i, None)
 
     def bind_rows(self, index: int, indices: Any, values: Any) -> None:
@@ -212,11 +220,14 @@ class Parameters(Handle):
                       values=given.address)
         with self._lock:
             self._call(_c.bind_rows, index, C.byref(raw))
-            self._roots["rows"][index] = rows.root, given.root
+            self._roots["rows"][index] = rows, given
 
     def zero_grad(self, unbind: bool = False, stream: Optional[int] = None) -> None:
-        """Writes zeros into the bound gradients, or forgets them."""
+        """Writes zeros into the bound gradients, or forgets them. Read-only ones are refused, before
+        any is written."""
         with self._lock:
+            if not unbind:
+                self._require_writable_gradients()
             self._call(_c.zero_grad, _c.ZERO_UNBIND if unbind else _c.ZERO_FILL, stream)
             if unbind:
                 self._roots["grad"].clear()
@@ -244,6 +255,7 @@ class Parameters(Handle):
     def state(self, index: int, slot: str) -> array.array[Any]:
         """Copies a state tensor: "f" or "d", 16-bit elements as "H"; empty until there is one."""
         with self._lock:
+            self._require_unmoved()
             found = self._state_of(index, slot)
             values = array.array(_TYPECODES[dtype_code(found.dtype)])
             if found.data is not None:
@@ -254,6 +266,7 @@ class Parameters(Handle):
     def set_state(self, index: int, slot: str, values: Any) -> None:
         """Overwrites a state tensor that is there."""
         with self._lock:
+            self._require_unmoved()
             found = self._state_of(index, slot)
             what = f"parameter {index}: {slot}"
             memory = self._locate(values, what, found.dtype, False)
@@ -271,12 +284,14 @@ class Parameters(Handle):
         size = memory.count * ITEM_BYTES[memory.dtype]
         with self._lock:
             self._call(_c.bind_state, index, encode(slot), memory.address, size)
-            self._roots["state"].setdefault(index, {})[slot] = memory.root
+            self._roots["state"].setdefault(index, {})[slot] = memory
 
     def steps(self, index: int) -> int:
+        """Returns the steps that one parameter has taken, skipped ones not counted."""
         return self._read(_c.steps, index, kind=C.c_int64)
 
     def set_steps(self, index: int, steps: int) -> None:
+        """Sets the step count of one parameter, as where state comes from elsewhere."""
         self._call(_c.set_steps, index, steps)
 
     # masters
@@ -307,6 +322,45 @@ class Parameters(Handle):
 
     # what they share
 
+    def _call(self, function: Any, *arguments: Any) -> None:
+        with self._lock:
+            if function in _TOUCHING:
+                self._require_unmoved()
+            super()._call(function, *arguments)
+
+    def _require_unmoved(self) -> None:
+        """Refuses to touch memory that an array was given and has no more."""
+        for what in ("data", "grad"):
+            for index, memory in self._roots[what].items():
+                if memory is not None and memory.is_moved():
+                    raise self._moved(index, "data" if what == "data" else "gradient", memory)
+        for index, pair in self._roots["rows"].items():
+            for what, memory in zip(("indices", "values"), pair):
+                if memory.is_moved():
+                    raise self._moved(index, what, memory)
+        for index, slots in self._roots["state"].items():
+            for slot, memory in slots.items():
+                if memory.is_moved():
+                    raise self._moved(index, slot, memory)
+        for memory in self._roots.get("scale", ()):
+            if memory is not None and memory.is_moved():
+                raise self._moved(None, "scale", memory)
+
+    def _moved(self, index: Optional[int], what: str, memory: Memory) -> Error:
+        where = what if index is None else f"parameter {index}: {what}"
+        return Error(_c.E_STATE, f"{where} has moved since it was bound: it was at "
+                     f"{memory.address or 0:#x} with shape {memory.shape}, now its "
+                     f"{type(memory.owner).__name__} lies elsewhere or has another shape; "
+                     f"{self._remedy}")
+
+    def _require_writable_gradients(self) -> None:
+        for index, memory in self._roots["grad"].items():
+            if memory is not None and memory.is_moved():
+                raise self._moved(index, "gradient", memory)
+            if memory is not None and memory.read_only:
+                raise Error(_c.E_STATE, f"parameter {index}: gradient: the memory is read-only and "
+                            "cannot be filled with zeros; bind another, or unbind it")
+
     def _of(self, index: int) -> _Known:
         if not 0 <= index < len(self._known):
             raise Error(_c.E_ARGUMENT, f"no parameter {index}, there are {len(self._known)}")
@@ -326,7 +380,7 @@ class Parameters(Handle):
 
 
 def master_code(master: Master) -> int:
-    if isinstance(master, int):
+    if isinstance(master, int) and master in _MASTER_NAMES:
         return master
     if master not in _MASTERS:
         raise TypeError(f'master {master!r}, known are None, "none" and "f32"')

@@ -9,6 +9,8 @@ rule, names and defaults are its own too.
 """
 from __future__ import annotations
 
+import math
+import threading
 from typing import Any, Callable, Iterator, Mapping, Optional
 
 import torch
@@ -18,7 +20,7 @@ from .optimizer import Optimizer as _TalusOptimizer
 from ._torch_native import Entry, Native, Options, Saved
 from ._torch_spelling import Spelling
 
-_classes: dict[str, type[Optimizer]] = {}  # made when asked for
+_classes: dict[str, type[Rule]] = {}  # made when asked for
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -39,6 +41,7 @@ class Optimizer(torch.optim.Optimizer):
                  **hypers: Any) -> None:
         spelling = Spelling(rule)
         self._native: Optional[Native] = None
+        self._step_lock = threading.RLock()
         self._options = Options(spelling, state_dtype, master)
         self._settings = dict(settings or {})
         super().__init__(params, {**spelling.defaults, **spelling.keywords(hypers)})
@@ -104,14 +107,15 @@ class Optimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        native = self._require_native()
-        native.push(self.param_groups)
-        gradients = native.gather()
-        if gradients is None:
-            native = self._rebuild()
+        with self._step_lock:
+            native = self._require_native()
+            native.push(self.param_groups)
             gradients = native.gather()
-        assert gradients is not None
-        native.step(gradients)
+            if gradients is None:
+                native = self._rebuild()
+                gradients = native.gather()
+            assert gradients is not None
+            native.step(gradients)
         return loss
 
     # state
@@ -161,6 +165,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def __reduce_ex__(self, _protocol: Any) -> Any:
         native = self._require_native()
+        native.opt._require_copyable()
         options = {"state_dtype": self._options.state_dtype, "master": self._options.master,
                    "settings": {name: native.opt.get_setting(name) for name in names("settings")}}
         states = [native.saved_of(entry) for entry in native.entries]
@@ -215,12 +220,29 @@ def _shield_state(_optimizer: Any, state_dict: dict[str, Any]) -> dict[str, Any]
 
 def _read_state(content: dict[str, Any]) -> Saved:
     """Without a step, as SGD has it: state means that there was one at least."""
-    slots = {name: value.clone() if isinstance(value, torch.Tensor) else torch.tensor(value)
-             for name, value in content.items() if name != "step" and value is not None}
-    steps = int(content.get("step", 1 if slots else 0))
-    if steps < 0:
-        raise ValueError(f"state: step is {steps}, expected 0 or more")
-    return Saved(steps, slots)
+    if not isinstance(content, Mapping):
+        raise ValueError(f"state of a parameter: {content!r}, expected a dict of its slots")
+    slots = {name: _read_slot(name, value) for name, value in content.items()
+             if name != "step" and value is not None}
+    step = content.get("step", 1 if slots else 0)
+    try:
+        steps = float(step)
+    except (TypeError, ValueError, RuntimeError):
+        steps = math.nan
+    if not 0 <= steps < 2.0**63 or steps != int(steps):
+        raise ValueError(f"state: step is {step!r}, expected a whole number of 0 or more")
+    return Saved(int(step), slots)
+
+
+def _read_slot(name: str, value: Any) -> torch.Tensor:
+    try:
+        tensor = value.clone() if isinstance(value, torch.Tensor) else torch.tensor(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"state: {name} is {value!r}, expected a tensor") from None
+    if tensor.is_complex() or tensor.is_meta:
+        raise ValueError(f"state: {name} is a tensor of {tensor.dtype} on {tensor.device}, expected "
+                         "real numbers that are there")
+    return tensor
 
 
 def _restore(made_as: type[Optimizer], rule: str, options: dict[str, Any], defaults: dict[str, Any],
@@ -248,19 +270,25 @@ def _class_names() -> dict[str, str]:
             for rule in names("algorithms") + names("aliases")}
 
 
-def _make_class(name: str, rule: str) -> type:
-    def __init__(self: Any, params: Any, lr: Any = None, **keywords: Any) -> None:
+class Rule(Optimizer):
+    """What the classes of rules share: the rule is theirs, and lr may come without its name."""
+
+    _rule = ""
+
+    def __init__(self, params: Any, lr: Any = None, **keywords: Any) -> None:
         if lr is not None:
             keywords["lr"] = lr
-        Optimizer.__init__(self, params, rule, **keywords)
+        super().__init__(params, self._rule, **keywords)
 
+
+def _make_class(name: str, rule: str) -> type[Rule]:
     spelling = Spelling(rule)
     lines = [f"    {key} = {value!r}" for key, value in spelling.defaults.items()]
     text = f"{name}: {doc('purposes', rule)} ({doc('papers', rule)}).\n\n" + "\n".join(lines)
-    return type(name, (Optimizer,), {"__init__": __init__, "__doc__": text, "__module__": __name__})
+    return type(name, (Rule,), {"_rule": rule, "__doc__": text, "__module__": __name__})
 
 
-def __getattr__(name: str) -> type[Optimizer]:
+def __getattr__(name: str) -> type[Rule]:
     """Finds a class whatever its capitals: FusedLAMB as well as FusedLamb."""
     if name[:1].isupper():
         for class_name, rule in _class_names().items():
