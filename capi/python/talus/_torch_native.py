@@ -325,23 +325,17 @@ class Native:
 
     def before_load(self) -> None:
         """State that there is from now on is read into tensors of PyTorch."""
+        self.push(self.dicts)
         self._warm_up([entry for entry in self.entries if entry.is_cold])
 
     def after_load(self) -> None:
-        """Shows in the groups what the file has set, and state that its flags have added."""
+        """Shows in the groups what the file has set."""
         for group, index, pushed in zip(self.dicts, self.group_index, self.pushed):
             now = {name: self.opt.get(name, index) for name in self.options.spelling.hypers}
             group.update(self.options.spelling.keys_of(now))
             pushed.update(now)
-        slots = self._slots()
         for entry in self.entries:
             entry.is_cold, entry.version = self.opt.steps(entry.index) == 0, None
-            for state in slots.get(entry.index, []):
-                if not entry.is_cold and state.slot not in entry.state:
-                    values = self.opt.state(entry.index, state.slot)
-                    tensor = torch.empty(self._shape(entry, state), dtype=_DTYPES[state.dtype])
-                    C.memmove(tensor.data_ptr(), values.buffer_info()[0], state.bytes)
-                    self._bind(entry, state, tensor)
 
     def _bind_gradients(self, gradients: Gradients) -> list[torch.Tensor]:
         """Returns what must live until the step is over: copies of what is not contiguous."""

@@ -330,6 +330,8 @@ class Parameters(Handle):
 
     def _require_unmoved(self) -> None:
         """Refuses to touch memory that an array was given and has no more."""
+        if self.closed:
+            return  # the call will say so
         for what in ("data", "grad"):
             for index, memory in self._roots[what].items():
                 if memory is not None and memory.is_moved():
@@ -354,6 +356,8 @@ class Parameters(Handle):
                      f"{self._remedy}")
 
     def _require_writable_gradients(self) -> None:
+        if self.closed:
+            return
         for index, memory in self._roots["grad"].items():
             if memory is not None and memory.is_moved():
                 raise self._moved(index, "gradient", memory)
