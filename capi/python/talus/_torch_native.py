@@ -316,8 +316,8 @@ class Native:
         """For what measures the gradients that there are between steps."""
         gradients = self.gather() if self.bind_moved() else None
         if gradients is None:
-            raise Error(_c.E_STATE, "a parameter or gradient has another dtype, shape or device than "
-                        "at the last step: take a step first")
+            raise Error(_c.E_STATE, "a parameter or gradient has another dtype, shape or device "
+                        "than at the last step: take a step first")
         with self._bound(gradients):
             yield
 

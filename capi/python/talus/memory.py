@@ -127,8 +127,8 @@ def _of_tensor(tensor: Any, what: str) -> Memory:
     if tensor.device.type not in ("cpu", "cuda"):
         raise TypeError(f"{what}: a tensor on {tensor.device}, expected cpu or cuda")
     if tensor.is_neg() or tensor.is_conj():
-        raise TypeError(f"{what}: a tensor that is negated or conjugated as it is read, expected one "
-                        "after resolve_neg and resolve_conj")
+        raise TypeError(f"{what}: a tensor that is negated or conjugated as it is read, expected "
+                        "one after resolve_neg and resolve_conj")
     kind = _c.CPU if tensor.device.type == "cpu" else _c.CUDA
     address = tensor.data_ptr() if tensor.numel() else None
     return Memory(address, code, tuple(tensor.shape), (kind, tensor.device.index or 0),

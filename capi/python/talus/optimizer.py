@@ -213,7 +213,8 @@ class Optimizer(Checkpoints, Hooks):
     # scale, check, clip
 
     def attach_scaler(self, scaler: Optional[Scaler]) -> None:
-        """Has steps divide gradients by its scale, and skip where they are not finite; None: not."""
+        """Has steps divide gradients by its scale, and skip where they are not finite; None: no
+        more."""
         with self._lock:
             self._call(_c.attach_scaler, None if scaler is None else scaler.handle)
             self._roots["scaler"] = scaler

@@ -223,8 +223,10 @@ class Parameters(Handle):
             self._roots["rows"][index] = rows, given
 
     def zero_grad(self, unbind: bool = False, stream: Optional[int] = None) -> None:
-        """Writes zeros into the bound gradients, or forgets them. Read-only ones are refused, before
-        any is written."""
+        """Writes zeros into the bound gradients, or forgets them.
+
+        Where one is read-only, none is written.
+        """
         with self._lock:
             if not unbind:
                 self._require_writable_gradients()

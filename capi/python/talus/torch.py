@@ -240,8 +240,8 @@ def _read_slot(name: str, value: Any) -> torch.Tensor:
     except (TypeError, ValueError, RuntimeError):
         raise ValueError(f"state: {name} is {value!r}, expected a tensor") from None
     if tensor.is_complex() or tensor.is_meta:
-        raise ValueError(f"state: {name} is a tensor of {tensor.dtype} on {tensor.device}, expected "
-                         "real numbers that are there")
+        raise ValueError(f"state: {name} is a tensor of {tensor.dtype} on {tensor.device}, "
+                         "expected real numbers that are there")
     return tensor
 
 
