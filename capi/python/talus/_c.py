@@ -193,6 +193,22 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
 }
 
 
+# Integers among the arguments of a function, in order, for errors.
+INTEGER_NAMES = {
+    **dict.fromkeys(("talus_set", "talus_get", "talus_value_now", "talus_group_algorithm",
+                     "talus_bytes_per_param"), ("group",)),
+    **dict.fromkeys(("talus_param_info", "talus_param_group", "talus_bind_data", "talus_bind_rows",
+                     "talus_bind_state", "talus_steps", "talus_export_param",
+                     "talus_import_param"), ("index",)),
+    **dict.fromkeys(("talus_attach_schedule", "talus_get_schedule"), ("group", "clock")),
+    **dict.fromkeys(("talus_schedule_value", "talus_set_clock"), ("t",)),
+    "talus_add_params": ("group",), "talus_move_params": ("group",),
+    "talus_bind_grads": ("first",), "talus_set_steps": ("index", "steps"),
+    "talus_get_clock": ("clock",), "talus_create": ("kind of device", "number of device"),
+    "talus_scaler_create": ("kind of device", "number of device"),
+}
+
+
 def library_path() -> str:
     """TALUS_LIB, else the library in this folder (a wheel's), else a name for the loader."""
     if os.environ.get("TALUS_LIB"):

@@ -4,14 +4,18 @@ State lives in tensors of PyTorch that are bound to the library, so a state_dict
 """
 from __future__ import annotations
 
+import contextlib
 import ctypes as C
 import operator
-from typing import Any, NamedTuple, Optional
+import weakref
+from typing import Any, Iterator, NamedTuple, Optional
 
 import torch
 
 from . import _c
-from .memory import layout_of
+from .errors import Error
+from .handle import Handle
+from .memory import locate, tensor_layout
 from .names import names
 from .optimizer import Optimizer
 from .parameters import Param
@@ -43,21 +47,20 @@ class Entry:
 
     def __init__(self, param: torch.Tensor, index: int) -> None:
         self.param, self.index = param, index
-        self.layout, self.count = layout_of(param), param.numel()
-        self.device = param.device
+        self.layout, self.shape, self.count = tensor_layout(param), param.shape, param.numel()
+        self.dtype, self.device = param.dtype, param.device
         self.grad_dtype = param.dtype if param.grad is None else param.grad.dtype
         self.state: dict[str, torch.Tensor] = {}
         self.is_cold = True  # no step yet: its slots may still change
         self.version: Optional[int] = None  # of what the last step wrote
 
     def is_moved(self) -> bool:
-        return layout_of(self.param) != self.layout
+        return tensor_layout(self.param) != self.layout
 
     def is_other(self) -> bool:
         """Memory of another kind, which cannot just be bound again."""
-        _, shape, _, dtype = self.layout
-        return (self.param.shape, self.param.dtype, self.param.device) != (
-            shape, dtype, self.device)
+        param = self.param
+        return (param.shape, param.dtype, param.device) != (self.shape, self.dtype, self.device)
 
 
 class Gradients(NamedTuple):
@@ -67,19 +70,48 @@ class Gradients(NamedTuple):
     rows: list[tuple[Entry, torch.Tensor]]
 
 
+class Lent(Optimizer):
+    """The talus.Optimizer of a Native, which goes on where it is used on its own."""
+
+    _remedy = "state is written in place or by load_state_dict, parameters are followed by step"
+
+    def __init__(self, owner: Native, rule: str, device: str) -> None:
+        self._owner = weakref.ref(owner)
+        super().__init__(rule, device=device)
+
+    def _require_owner(self) -> Native:
+        owner = self._owner()
+        if owner is None:
+            raise Error(_c.E_STATE, "the talus.torch optimizer that lent this one is gone")
+        return owner
+
+    def _gradients_bound(self) -> contextlib.AbstractContextManager[None]:
+        return self._require_owner().gradients_bound()
+
+    def _call(self, function: Any, *arguments: Any) -> None:
+        owner = self._owner()
+        if owner is None or function not in (_c.load, _c.load_from):
+            super()._call(function, *arguments)
+            return
+        with self._lock:
+            owner.before_load()
+            super()._call(function, *arguments)
+            owner.after_load()
+
+
 class Native:
     """Owns the optimizer for a list of param_groups."""
 
     def __init__(self, options: Options, device: torch.device) -> None:
         self.options, self.torch_device = options, device
-        self.opt = Optimizer(options.spelling.rule, device=str(device))
+        self.opt = Lent(self, options.spelling.rule, str(device))
         self.takes_rows = self.opt.group_rule() in names("row_gradients")
         self.entries: list[Entry] = []
         self.by_id: dict[int, Entry] = {}
         self.groups: list[list[torch.Tensor]] = []
         self.group_index: list[int] = []
         self.pushed: list[dict[str, float]] = []
-        self.lent: list[torch.Tensor] = []  # gradients that are bound
+        self.dicts: list[Group] = []  # of PyTorch, for what a load has changed
         self.spare: Optional[int] = 0  # a group of the library that has no parameters yet
 
     def rebuilt(self, groups: list[Group], states: dict[torch.Tensor, Saved]) -> Native:
@@ -110,6 +142,7 @@ class Native:
         self.groups.append(params)
         self.group_index.append(index)
         self.pushed.append(values)
+        self.dicts.append(group)
 
     def _describe(self, entry: Entry, name: Optional[str]) -> Param:
         grad_dtype = next(key for key, value in _DTYPES.items() if value == entry.grad_dtype) \
@@ -119,6 +152,7 @@ class Native:
 
     def fits(self, groups: list[Group]) -> bool:
         """Whether the groups hold the parameters that were added."""
+        self.dicts = list(groups)
         return len(groups) == len(self.groups) and all(
             len(ours) == len(group["params"]) and all(map(operator.is_, ours, group["params"]))
             for ours, group in zip(self.groups, groups))
@@ -146,7 +180,7 @@ class Native:
         try:
             for entry in moved:
                 self.opt.bind_data(entry.index, entry.param)
-                entry.layout, entry.version = layout_of(entry.param), None
+                entry.layout, entry.version = tensor_layout(entry.param), None
         finally:
             self.opt.set_setting("check_pointers", checks)
         return True
@@ -157,9 +191,6 @@ class Native:
 
     def saved_of(self, entry: Entry) -> Optional[Saved]:
         steps = self.opt.steps(entry.index)
-        if steps and entry.is_cold:  # of a checkpoint that was loaded into the library
-            self._warm_up([entry])
-            entry.is_cold = False
         return Saved(steps, entry.state) if steps else None
 
     def _slots(self) -> dict[int, list[Any]]:
@@ -170,7 +201,10 @@ class Native:
 
     def _bind(self, entry: Entry, state: Any, tensor: torch.Tensor) -> None:
         if state.bytes:
-            self.opt.bind_state(entry.index, state.slot, tensor)
+            self.opt._call(_c.bind_state, entry.index, state.slot.encode(), tensor.data_ptr(),
+                           state.bytes)
+            self.opt._roots["state"].setdefault(entry.index, {})[state.slot] = \
+                locate(tensor, state.slot)
         entry.state[state.slot] = tensor
 
     def _shape(self, entry: Entry, state: Any) -> tuple[int, ...]:
@@ -188,21 +222,10 @@ class Native:
                 if tensor is None:
                     tensor = torch.empty(self._shape(entry, state), dtype=_DTYPES[state.dtype],
                                          device=entry.device)
-                    loaded = self._loaded(entry, state, tensor)
                     self._bind(entry, state, tensor)
-                    if loaded:
-                        continue
                 entry.state[state.slot] = tensor
                 if state.slot == MASTER:
                     tensor.copy_(entry.param.detach())
-
-    def _loaded(self, entry: Entry, state: Any, tensor: torch.Tensor) -> bool:
-        """Takes the state that a checkpoint has put into memory of the library."""
-        if state.data is None or state.bytes == 0 or self.opt.steps(entry.index) == 0:
-            return False
-        self.opt._require_host("state")
-        C.memmove(tensor.data_ptr(), state.data, state.bytes)
-        return True
 
     def adopt(self, states: dict[torch.Tensor, Saved]) -> None:
         """Binds the tensors of states where they fit, else copies in our dtype and device."""
@@ -242,7 +265,7 @@ class Native:
             if grad.dtype != entry.grad_dtype:
                 return None
             if grad.layout == torch.strided:
-                if grad.numel() != entry.count or grad.device != entry.device:
+                if grad.shape != entry.shape or grad.device != entry.device:
                     raise ValueError(f"parameter {entry.index}: gradient has shape "
                                      f"{tuple(grad.shape)} on {grad.device}, expected "
                                      f"{tuple(entry.param.shape)} on {entry.device}")
@@ -263,40 +286,74 @@ class Native:
         entries = [entry for entry, _ in gradients.dense + gradients.rows]
         if not entries:
             return
+        self.opt._require_unmoved()
         cold = [entry for entry in entries if entry.is_cold]
         self._warm_up(cold)
         masters = [entry for entry in entries if MASTER in entry.state]
         for entry in masters:
             if not entry.is_cold:
                 _take_outside_writes(entry)
-        with self.opt._lock:
-            self.lend(gradients)
-            try:
-                self.opt._call(_c.step, self._stream())
-            finally:
-                self.opt._call(_c.zero_grad, _c.ZERO_UNBIND, None)
-                self.lent.clear()
+        with self._bound(gradients):
+            Handle._call(self.opt, _c.step, self._stream())
         torch.autograd.graph.increment_version([entry.param for entry in entries])
         for entry in masters:
             entry.version = _version(entry.param)
         for entry in cold:
             entry.is_cold = self.opt.steps(entry.index) == 0
 
-    def lend(self, gradients: Gradients) -> None:
-        """Binds them; copies that this needs live until the step is over."""
-        keep: list[torch.Tensor] = []
+    @contextlib.contextmanager
+    def _bound(self, gradients: Gradients) -> Iterator[None]:
+        keep = self._bind_gradients(gradients)
+        try:
+            yield
+        finally:
+            self.opt._call(_c.zero_grad, _c.ZERO_UNBIND, None)
+            self.opt._roots["rows"].clear()
+            del keep
+
+    @contextlib.contextmanager
+    def gradients_bound(self) -> Iterator[None]:
+        """For what measures the gradients that there are between steps."""
+        gradients = self.gather() if self.bind_moved() else None
+        if gradients is None:
+            raise Error(_c.E_STATE, "a parameter or gradient has another dtype, shape or device "
+                        "than at the last step: take a step first")
+        with self._bound(gradients):
+            yield
+
+    # a checkpoint that was loaded
+
+    def before_load(self) -> None:
+        """State that there is from now on is read into tensors of PyTorch."""
+        self.push(self.dicts)
+        self._warm_up([entry for entry in self.entries if entry.is_cold])
+
+    def after_load(self) -> None:
+        """Shows in the groups what the file has set."""
+        for group, index, pushed in zip(self.dicts, self.group_index, self.pushed):
+            now = {name: self.opt.get(name, index) for name in self.options.spelling.hypers}
+            group.update(self.options.spelling.keys_of(now))
+            pushed.update(now)
+        for entry in self.entries:
+            entry.is_cold, entry.version = self.opt.steps(entry.index) == 0, None
+
+    def _bind_gradients(self, gradients: Gradients) -> list[torch.Tensor]:
+        """Returns what must live until the step is over: copies of what is not contiguous."""
+        keep = []
         column = (C.c_void_p * len(self.entries))()
         for entry, grad in gradients.dense:
-            grad = grad.detach().resolve_neg().contiguous()
+            grad = grad.resolve_neg() if grad.is_neg() else grad
+            grad = grad if grad.is_contiguous() else grad.contiguous()
             keep.append(grad)
             column[entry.index] = grad.data_ptr() or None
         self.opt._call(_c.bind_grads, 0, len(column), column)
         for entry, grad in gradients.rows:
             rows = grad.detach().coalesce()
-            indices, values = rows.indices().reshape(-1).contiguous(), rows.values().contiguous()
+            indices = rows.indices().reshape(-1).contiguous()
+            values = rows.values().resolve_neg().contiguous()
             self.opt.bind_rows(entry.index, indices, values)
             keep += [indices, values]
-        self.lent = keep
+        return keep
 
     def _stream(self) -> Optional[int]:
         if self.torch_device.type != "cuda":

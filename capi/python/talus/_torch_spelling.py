@@ -44,6 +44,8 @@ class Spelling:
 
     def _typed(self, name: str, value: float) -> Any:
         kind = self.hypers[name].kind
+        if math.isnan(value):
+            return value
         return bool(value) if kind == _c.FLAG else int(value) if kind == _c.INTEGER else value
 
     def fold(self, given: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
@@ -52,6 +54,8 @@ class Spelling:
         for key, names in self.keys.items():
             if len(names) > 1 and any(name in result for name in names):
                 pair = result.get(key, base.get(key, self.defaults[key]))
+                if not isinstance(pair, (tuple, list)) or len(pair) != len(names):
+                    raise ValueError(f"{key}: {pair!r}, expected {len(names)} numbers")
                 result[key] = tuple(result.pop(name, half) for name, half in zip(names, pair))
         return result
 
@@ -73,15 +77,22 @@ class Spelling:
         for key, names in self.keys.items():
             if key not in group:
                 continue
-            result.update(zip(names, self._numbers(key, group[key], len(names))))
+            try:
+                values = group[key] if len(names) > 1 else (group[key],)
+                numbers = [float(value) for value in values]
+            except (TypeError, ValueError):
+                numbers = []
+            if len(numbers) != len(names):
+                expected = f"{len(names)} numbers" if len(names) > 1 else "a number"
+                raise ValueError(f"{key}: {group[key]!r}, expected {expected}")
+            result.update(zip(names, numbers))
         return result
 
-    def _numbers(self, key: str, given: Any, count: int) -> tuple[float, ...]:
-        try:
-            values = tuple(map(float, given if count > 1 else (given,)))
-        except (TypeError, ValueError):
-            values = ()
-        if len(values) != count:
-            expected = f"{count} numbers" if count > 1 else "a number"
-            raise ValueError(f"{key}: {given!r}, expected {expected}")
-        return values
+    def keys_of(self, values: dict[str, float]) -> dict[str, Any]:
+        """What a group holds for these hyperparameters; NaN is left out: made of others."""
+        result: dict[str, Any] = {}
+        for key, names in self.keys.items():
+            typed = tuple(self._typed(name, values[name]) for name in names)
+            if not any(math.isnan(value) for value in typed):
+                result[key] = typed if len(typed) > 1 else typed[0]
+        return result

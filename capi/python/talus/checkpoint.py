@@ -71,7 +71,7 @@ class Checkpoints(Parameters):
         self._call(_c.set_note, encode(key), None if text is None else encode(text))
 
     def note(self, key: str) -> Optional[str]:
-        """Reads a note, None: there is none."""
+        """Reads a note; None: there is none."""
         needed = C.c_uint64()
         with self._lock:
             self._ask(_c.get_note, encode(key), None, 0, C.byref(needed))

@@ -57,10 +57,10 @@ class Tensor:
             raise TypeError(f"{what}: the memory is read-only")
         tensor = managed[0].tensor
         _require_rows(tensor, what)
-        self.readonly = versioned and bool(managed[0].flags & _READ_ONLY)
         self.dtype = tensor.type_code | tensor.bits << 8
         self.shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
         self.device = tensor.device_type, tensor.device_id
+        self.read_only = versioned and bool(managed[0].flags & _READ_ONLY)
         self.address: Optional[int] = (tensor.data or 0) + tensor.byte_offset or None
         # From here on it is ours: the capsule must not free it too.
         _api.PyCapsule_SetName(capsule, _USED[versioned])

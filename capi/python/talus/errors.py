@@ -1,8 +1,9 @@
 """The one kind of error of this package, and how a status becomes one."""
 from __future__ import annotations
 
+import ctypes as C
 import threading
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 from . import _c
 
@@ -25,6 +26,29 @@ class Error(RuntimeError):
 
     def __reduce__(self) -> tuple[type, tuple[int, str, int]]:
         return type(self), (self.code, self.args[0], self.detail)
+
+
+def require_integer(what: str, value: int, bits: int = 64) -> int:
+    """Refuses what ctypes would cut to its lowest bits."""
+    bound = 1 << (bits - 1)
+    if not -bound <= value < bound:
+        raise OverflowError(f"{what} is {value}, expected an integer of {bits} bits")
+    return value
+
+
+def int64s(what: str, values: Sequence[int]) -> Any:
+    """An array for an argument of the library."""
+    return (C.c_int64 * len(values))(*(require_integer(what, value) for value in values))
+
+
+def require_integers(function: Any, arguments: Sequence[Any], first: int = 0) -> None:
+    """Checks the integers among arguments, the first of which is function's argument `first`."""
+    known = iter(_c.INTEGER_NAMES.get(function.__name__, ()))
+    for kind, value in zip(function.argtypes[first:], arguments):
+        if kind in (_c.i32, _c.i64):
+            name = next(known, "an argument")
+            if isinstance(value, int):
+                require_integer(name, value, 8 * C.sizeof(kind))
 
 
 def encode(text: str) -> bytes:

@@ -7,12 +7,9 @@ import weakref
 from typing import Any, Callable, TypeVar
 
 from . import _c
-from .errors import Error, check
+from .errors import Error, check, require_integers
 
 Self = TypeVar("Self", bound="Handle")
-
-# What an integer argument may be, where ctypes would take it modulo 2^32 or 2^64.
-_RANGES = {C.c_int32: (-1 << 31, (1 << 31) - 1), C.c_int64: (-1 << 63, (1 << 63) - 1)}
 
 # What a callback may call of the object that is calling it.
 _ALLOWED_INSIDE = (_c.bind_grads, _c.zero_grad)
@@ -49,11 +46,11 @@ class Handle:
 
     @property
     def closed(self) -> bool:
-        """Whether it is gone: by close, or by the end of a `with`."""
+        """Whether it was freed: all but close fails then."""
         return not self._finalizer.alive
 
     def close(self) -> None:
-        """Frees it; closing again does nothing. An error within its own callback."""
+        """Frees the object of the library, and lets go of what was kept alive for it."""
         with self._lock:
             if self._depth:
                 raise Error(_c.E_STATE, f"this {self._what} is closed by its own callback")
@@ -71,19 +68,15 @@ class Handle:
 
     def _call(self, function: Any, *arguments: Any) -> None:
         """Calls function(handle, ...) and raises its failure."""
+        require_integers(function, arguments, 1)
         with self._lock:
             if function not in _ALLOWED_INSIDE:
                 self._require_outside()
-            _require_ranges(function, arguments)
-            self._before(function)
             self._depth += 1
             try:
                 check(function(self.handle, *arguments))
             finally:
                 self._depth -= 1
-
-    def _before(self, function: Any) -> None:
-        """What is to be looked at before a call."""
 
     def _require_outside(self) -> None:
         if self._depth:
@@ -92,8 +85,8 @@ class Handle:
 
     def _ask(self, function: Any, *arguments: Any) -> Any:
         """Calls function(handle, ...), which returns an answer and no status."""
+        require_integers(function, arguments, 1)
         with self._lock:
-            _require_ranges(function, arguments)
             return function(self.handle, *arguments)
 
     def _read(self, function: Any, *arguments: Any, kind: Any = C.c_double) -> Any:
@@ -103,16 +96,9 @@ class Handle:
         return out if isinstance(out, C.Structure) else out.value
 
 
-def _require_ranges(function: Any, arguments: tuple[Any, ...]) -> None:
-    for kind, value in zip(function.argtypes[1:], arguments):
-        if kind in _RANGES and isinstance(value, int):
-            low, high = _RANGES[kind]
-            if not low <= value <= high:
-                raise OverflowError(f"{function.__name__}: {value}, expected {low} .. {high}")
-
-
 def create(function: Any, *arguments: Any) -> int:
     """Calls function(..., &out) and returns the pointer."""
+    require_integers(function, arguments)
     out = C.c_void_p()
     check(function(*arguments, C.byref(out)))
     assert out.value is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes as C
 import dataclasses
 import sys
-from typing import Any, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, NamedTuple, Optional, Sequence, Union
 
 from . import _c, dlpack
 
@@ -43,20 +43,18 @@ class Memory:
     shape: tuple[int, ...]
     device: tuple[int, int]
     root: Any
-    readonly: bool = False
-    layout: Any = None  # of a tensor of PyTorch, which may move
+    read_only: bool = False
+    owner: Any = None  # of memory that can be given to it anew
+    find: Optional[Callable[[Any], Any]] = None  # where that has its elements
+    layout: Any = None  # what find said
 
     @property
     def count(self) -> int:
         return count_of(self.shape)
 
     def is_moved(self) -> bool:
-        """Whether a tensor of PyTorch has other memory now than when it was located."""
-        return self.layout is not None and layout_of(self.root) != self.layout
-
-
-def layout_of(tensor: Any) -> tuple[Any, ...]:
-    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
+        """Whether the array has its elements elsewhere by now, or in another shape."""
+        return self.find is not None and self.find(self.owner) != self.layout
 
 
 def count_of(shape: Sequence[int]) -> int:
@@ -70,7 +68,7 @@ def dtype_code(dtype: Dtype) -> int:
     """Takes "bf16", a TALUS_ code, or None, which is 0: the default."""
     if dtype is None:
         return 0
-    if isinstance(dtype, int):
+    if isinstance(dtype, int) and dtype in NAMES:
         return dtype
     if dtype not in DTYPES:
         raise TypeError(f"dtype {dtype!r}, known are {', '.join(DTYPES)}")
@@ -83,12 +81,12 @@ def require_count(what: str, memory: Memory, shape: Sequence[int]) -> None:
                          f"{tuple(shape)}")
 
 
-def require_like(what: str, memory: Memory, *shapes: Sequence[int]) -> None:
-    """As many elements, and where both have rows and columns the same."""
-    require_count(what, memory, shapes[0])
-    if len(memory.shape) > 1 and all(len(shape) > 1 and tuple(shape) != memory.shape
-                                     for shape in shapes):
-        raise ValueError(f"{what}: shape is {memory.shape}, expected {tuple(shapes[0])}")
+def require_shape(what: str, memory: Memory, shape: Sequence[int], other: Sequence[int]) -> None:
+    """A flat array may stand for one of any shape, and the other way about; else it has this shape
+    or the other."""
+    require_count(what, memory, shape)
+    if min(len(memory.shape), len(shape)) > 1 and memory.shape not in (tuple(shape), tuple(other)):
+        raise ValueError(f"{what}: shape {memory.shape}, expected {tuple(shape)} or one dimension")
 
 
 def locate(array: Any, what: str, dtype: Dtype = None, writable: bool = True,
@@ -99,6 +97,8 @@ def locate(array: Any, what: str, dtype: Dtype = None, writable: bool = True,
     as bits16.
     """
     if isinstance(array, Raw):
+        if not 0 <= array.address < 1 << 64:
+            raise OverflowError(f"{what}: address is {array.address}, expected one of 64 bits")
         return Memory(array.address or None, dtype_code(array.dtype), tuple(array.shape),
                       array.device, None)
     torch = sys.modules.get("torch")
@@ -125,15 +125,26 @@ def _of_tensor(tensor: Any, what: str) -> Memory:
     if not tensor.is_contiguous():
         raise TypeError(f"{what}: a tensor with strides {tensor.stride()} of shape "
                         f"{tuple(tensor.shape)}, expected a contiguous one")
-    if tensor.is_neg() or tensor.is_conj():
-        raise TypeError(f"{what}: a tensor whose sign or conjugate is still to be taken, expected "
-                        "resolve_neg() or resolve_conj() of it")
     if tensor.device.type not in ("cpu", "cuda"):
         raise TypeError(f"{what}: a tensor on {tensor.device}, expected cpu or cuda")
+    if tensor.is_neg() or tensor.is_conj():
+        raise TypeError(f"{what}: a tensor that is negated or conjugated as it is read, expected "
+                        "one after resolve_neg and resolve_conj")
     kind = _c.CPU if tensor.device.type == "cpu" else _c.CUDA
     address = tensor.data_ptr() if tensor.numel() else None
-    return Memory(address, code, tuple(tensor.shape), (kind, tensor.device.index or 0), tensor,
-                  layout=layout_of(tensor))
+    return Memory(address, code, tuple(tensor.shape), (kind, tensor.device.index or 0),
+                  tensor.untyped_storage(), owner=tensor, find=tensor_layout,
+                  layout=tensor_layout(tensor))
+
+
+def tensor_layout(tensor: Any) -> tuple[Any, ...]:
+    """What changes when .data is set, or a tensor is resized."""
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.is_neg()
+
+
+def _numpy_layout(values: Any) -> tuple[Any, ...]:
+    """What changes in resize(refcheck=False)."""
+    return values.__array_interface__["data"][0], values.shape, values.strides
 
 
 def _of_dlpack(array: Any, what: str, writable: bool) -> Memory:
@@ -144,7 +155,7 @@ def _of_dlpack(array: Any, what: str, writable: bool) -> Memory:
     if tensor.dtype not in NAMES:
         raise TypeError(f"{what}: DLPack dtype {tensor.dtype:#x}, expected floats")
     address = tensor.address if count_of(tensor.shape) else None
-    return Memory(address, tensor.dtype, tensor.shape, tensor.device, tensor, tensor.readonly)
+    return Memory(address, tensor.dtype, tensor.shape, tensor.device, tensor, tensor.read_only)
 
 
 def _of_buffer(array: Any, view: memoryview, what: str, bits16: int, writable: bool) -> Memory:
@@ -154,8 +165,11 @@ def _of_buffer(array: Any, view: memoryview, what: str, bits16: int, writable: b
                         "and without gaps")
     if view.readonly and writable:
         raise TypeError(f"{what}: the memory is read-only")
-    return Memory(_address(array, view, what), code, view.shape or (), (_c.CPU, 0), view,
-                  view.readonly)
+    found = Memory(_address(array, view, what), code, view.shape or (), (_c.CPU, 0), view,
+                   view.readonly)
+    if not hasattr(array, "__array_interface__"):
+        return found
+    return dataclasses.replace(found, owner=array, find=_numpy_layout, layout=_numpy_layout(array))
 
 
 def _buffer_dtype(view: memoryview, what: str, bits16: int) -> int:

@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterable, NamedTuple, Optional, Sequence, Unio
 
 from . import _c
 from .checkpoint import Checkpoints
-from .errors import Error, check, encode, guard
+from .errors import Error, check, encode, guard, require_integer
 from .handle import create
 from .hooks import Hooks
 from .memory import Dtype, dtype_code, locate
@@ -96,7 +96,7 @@ class Optimizer(Checkpoints, Hooks):
 
     @property
     def group_count(self) -> int:
-        """How many groups there are."""
+        """The groups, 0 among them."""
         return self._ask(_c.group_count)
 
     def group_rule(self, group: int = 0) -> str:
@@ -109,17 +109,15 @@ class Optimizer(Checkpoints, Hooks):
     def set(self, *, group: int = ALL, **values: float) -> None:
         """Sets one after the other; on failure those before the refused one are set."""
         for name, value in values.items():
-            if not hasattr(type(value), "__float__"):
-                raise TypeError(f"{name}: {value!r}, expected a number")
-            self._call(_c.set, group, encode(name), float(value))
+            self._call(_c.set, group, encode(name), _number(name, value))
 
     def get(self, name: str, group: int = 0) -> float:
         """Reads a hyperparameter as it was set: the base of a schedule."""
         return self._read(_c.get, group, encode(name))
 
     def set_setting(self, name: str, value: float) -> None:
-        """Sets one of hypers("settings")."""
-        self._call(_c.set_setting, encode(name), value)
+        """Sets one of hypers("settings") for the whole optimizer."""
+        self._call(_c.set_setting, encode(name), _number(name, value))
 
     def get_setting(self, name: str) -> float:
         """Reads one of hypers("settings")."""
@@ -128,7 +126,7 @@ class Optimizer(Checkpoints, Hooks):
     # the step
 
     def prepare(self, stream: Optional[int] = None) -> None:
-        """Takes all memory that steps will need."""
+        """Allocates state and workspace, which the first step would do."""
         self._call(_c.prepare, stream)
 
     def step(self, closure: Optional[Callable[[], float]] = None,
@@ -148,8 +146,9 @@ class Optimizer(Checkpoints, Hooks):
 
     def _closure(self, closure: Callable[[], float]) -> Any:
         def evaluate(_user: Optional[int], loss: Any) -> int:
-            loss[0] = float(closure())
+            value = float(closure())
             self._require_unmoved()
+            loss[0] = value
             return 0
 
         return _c.Closure(guard(evaluate, 1))
@@ -159,7 +158,7 @@ class Optimizer(Checkpoints, Hooks):
         self._call(_c.advance, stream)
 
     def stats(self, wait: bool = False) -> Stats:
-        """What was counted and measured; wait: on a device, the last step's too."""
+        """Of the last step; wait: also where a device is not done with it."""
         raw = self._read(_c.get_stats, int(wait), kind=_c.Stats)
         return Stats(*(getattr(raw, name) for name in Stats._fields))
 
@@ -214,7 +213,8 @@ class Optimizer(Checkpoints, Hooks):
     # scale, check, clip
 
     def attach_scaler(self, scaler: Optional[Scaler]) -> None:
-        """Has steps scaled back, checked and skipped as a scaler says; None: no longer."""
+        """Has steps divide gradients by its scale, and skip where they are not finite; None: no
+        more."""
         with self._lock:
             self._call(_c.attach_scaler, None if scaler is None else scaler.handle)
             self._roots["scaler"] = scaler
@@ -228,41 +228,43 @@ class Optimizer(Checkpoints, Hooks):
                 raise ValueError(f"a scale or flag of {memory.count} elements, expected 1")
         with self._lock:
             self._call(_c.bind_scale, *(memory and memory.address for memory in memories))
-            self._roots["scale"] = memories, scale, found
-
-    def _scheduled(self) -> Optional[str]:
-        """A hyperparameter that has a schedule."""
-        for group in range(self.group_count):
-            for name, hyper in hypers(self.group_rule(group)).items():
-                if hyper.kind == _c.REAL and self.schedule(name, group):
-                    return f"{name} of group {group}"
-        return None
-
-    def _require_plain(self) -> None:
-        """Refuses what a copy would be without."""
-        if (name := self._scheduled()) is not None:
-            raise Error(_c.E_STATE, f"a schedule is attached to {name}, which a copy would not "
-                        "have: take it away first")
-        given = {**self._roots, "scale": any(
-            array is not None for array in self._roots.get("scale", ())[1:])}
-        for what in ("scaler", "scale", "parallel_for", "allocator"):
-            if given.get(what):
-                raise Error(_c.E_STATE, f"the {what} of this optimizer is not copied: take it away "
-                            "first")
+            self._roots["scale"] = memories
+            self._roots["scale_arrays"] = scale, found
 
     def _configure_as(self, other: Optimizer) -> None:
         """Takes over settings, scaler and hooks; not schedules, whose clocks cannot be set."""
-        if (attached := other._scheduled()) is not None:
-            raise Error(_c.E_STATE, f"a schedule is attached to {attached} and cannot be carried "
-                        "over to another optimizer: take it away first")
+        other._require_no_schedule()
         for name in hypers("settings"):
             if self.get_setting(name) != (value := other.get_setting(name)):
                 self.set_setting(name, value)
         if other._roots.get("scaler"):
             self.attach_scaler(other._roots["scaler"])
-        if other._roots.get("scale"):
-            self.bind_scale(*other._roots["scale"][1:])
+        self.bind_scale(*other._roots.get("scale_arrays", (None, None)))
         self._take_hooks(other)
+
+    def _require_no_schedule(self) -> None:
+        attached = [f"{name} of group {group}" for group in range(self.group_count)
+                    for name, hyper in hypers(self.group_rule(group)).items()
+                    if hyper.kind == _c.REAL and self.schedule(name, group)]
+        if attached:
+            raise Error(_c.E_STATE, f"a schedule is attached to {attached[0]} and cannot be "
+                        "carried over to another optimizer: take it away first")
+
+    def _require_copyable(self) -> None:
+        """Refuses what belongs to this process or is shared, and would be missing in a copy."""
+        self._require_no_schedule()
+        held = {"a scaler": self._roots.get("scaler"),
+                "a scale": any(self._roots.get("scale", ())),
+                "parallel_for": self._roots.get("parallel_for"),
+                "an allocator": self._roots.get("allocator")}
+        for what, there in held.items():
+            if there:
+                raise Error(_c.E_STATE, f"{what} is set and cannot be carried over to a copy: take "
+                            "it away first, or make the copy from a state_dict")
+
+    def _gradients_bound(self) -> contextlib.AbstractContextManager[None]:
+        """While it is entered, what is to be measured is bound."""
+        return contextlib.nullcontext()
 
     def grad_norm(self, type: float = 2, group: int = ALL, stream: Optional[int] = None) -> float:
         """Measures the bound gradients, scaled back and before clipping."""
@@ -286,14 +288,23 @@ def clip_grad_norm(optimizers: Iterable[Optimizer], max_norm: float, type: float
     return _norm(list(optimizers), _c.clip_grad_norm, group, (max_norm, type), stream)
 
 
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is {value!r}, expected a number") from None
+
+
 def _norm(optimizers: Sequence[Optimizer], function: Any, group: int, values: Sequence[float],
           stream: Optional[int]) -> float:
     norm = C.c_double()
+    require_integer("group", group, 32)
     with contextlib.ExitStack() as locks:
         for optimizer in sorted(optimizers, key=id):  # one order, whoever asks
             locks.enter_context(optimizer._lock)
             optimizer._require_outside()
-            optimizer._before(function)
+            locks.enter_context(optimizer._gradients_bound())
+            optimizer._require_unmoved()
         handles = (C.c_void_p * len(optimizers))(*(each.handle.value for each in optimizers))
         check(function(handles, len(handles), group, *values, C.byref(norm), stream))
     return norm.value

@@ -4,23 +4,23 @@ from __future__ import annotations
 import array
 import ctypes as C
 import dataclasses
-from typing import Any, Iterable, Iterator, NamedTuple, Optional, Sequence, Union
+from typing import Any, Iterable, NamedTuple, Optional, Sequence, Union
 
 from . import _c
-from .errors import Error, encode
+from .errors import Error, encode, int64s
 from .handle import Handle
-from .memory import (ITEM_BYTES, NAMES, Dtype, Memory, count_of, dtype_code, locate,
-                     require_count, require_like)
+from .memory import (ITEM_BYTES, NAMES, Dtype, Memory, count_of, dtype_code, locate, require_count,
+                     require_shape)
 
 _MASTERS = {None: _c.MASTER_AUTO, "none": _c.MASTER_NONE, "f32": _c.MASTER_F32}
 _MASTER_NAMES = {code: name for name, code in _MASTERS.items()}
-# Calls that touch memory of the host.
-_TOUCHING = (_c.step, _c.step_closure, _c.zero_grad, _c.prepare, _c.advance, _c.save, _c.save_to,
-             _c.load, _c.load_from, _c.export_param, _c.import_param, _c.grad_norm,
-             _c.clip_grad_norm)
 _TYPECODES = {_c.F32: "f", _c.F64: "d", _c.F16: "H", _c.BF16: "H"}
 
 Master = Union[str, int, None]
+
+# Calls that read or write the memory that is bound. Of step_closure the closure is what is over.
+_TOUCHING = (_c.prepare, _c.step, _c.advance, _c.save, _c.save_to, _c.load, _c.load_from,
+             _c.export_param, _c.import_param)
 
 
 class Param(NamedTuple):
@@ -79,40 +79,12 @@ class Parameters(Handle):
     """The part of Optimizer that deals with memory of the host."""
 
     device: tuple[int, int]
+    _remedy = "bind it again"  # of memory that has moved
 
     def __init__(self, raw: int) -> None:
         super().__init__(raw, _c.destroy)
         self._known: list[_Known] = []
-        self._roots.update(data={}, grad={}, rows={}, state={})  # Memory, each by parameter
-
-    def _before(self, function: Any) -> None:
-        if function in _TOUCHING:
-            self._require_unmoved(function is not _c.zero_grad)
-
-    def _bound(self) -> Iterator[tuple[str, Memory]]:
-        """What the library has pointers to, and what it is."""
-        for kind in ("data", "grad"):
-            for index, memory in self._roots[kind].items():
-                if memory is not None:
-                    yield f"parameter {index}: {'gradient' if kind == 'grad' else kind}", memory
-        for index, pair in self._roots["rows"].items():
-            for memory in pair:
-                yield f"parameter {index}: gradient of rows", memory
-        for index, slots in self._roots["state"].items():
-            for slot, memory in slots.items():
-                yield f"parameter {index}: state {slot}", memory
-        for memory in self._roots.get("scale", ((),))[0]:
-            if memory is not None:
-                yield "the bound scale", memory
-
-    def _require_unmoved(self, all_of_them: bool = True) -> None:
-        """A tensor of PyTorch can be given other memory while ours is that which it had."""
-        if self.closed:
-            return  # the call that follows says so
-        for what, memory in self._bound():
-            if (all_of_them or what.endswith("gradient")) and memory.is_moved():
-                raise Error(_c.E_STATE, f"{what} has other memory, shape or dtype than when it was "
-                            "bound: bind it again")
+        self._roots.update(data={}, grad={}, rows={}, state={})  # each by parameter
 
     # parameters
 
@@ -149,11 +121,11 @@ class Parameters(Handle):
         grad_dtype, grad = dtype_code(param.grad_dtype) or data.dtype, None
         if param.grad is not None:
             grad = self._locate(param.grad, "gradient", param.grad_dtype, False, data.dtype)
-            require_like("gradient", grad, shape, data.shape)
+            require_shape("gradient", grad, shape, data.shape)
             grad_dtype = grad.dtype
         raw = _c.Param(dtype=data.dtype, data=data.address, grad=grad and grad.address,
                        name=None if param.name is None else encode(param.name),
-                       shape=(C.c_int64 * len(shape))(*shape), ndim=len(shape),
+                       shape=int64s("shape", shape), ndim=len(shape),
                        grad_dtype=grad_dtype, state_dtype=dtype_code(param.state_dtype),
                        master=master_code(param.master))
         known = _Known(data.dtype, grad_dtype, shape, count_of(shape), data.shape)
@@ -161,11 +133,11 @@ class Parameters(Handle):
 
     @property
     def param_count(self) -> int:
-        """How many indices there are, removed parameters among them."""
+        """The parameters that were added; indices of removed ones count."""
         return self._ask(_c.param_count)
 
     def param(self, index: int) -> ParamInfo:
-        """Describes a parameter, defaults filled in."""
+        """Describes one parameter."""
         raw = _c.Param()
         with self._lock:
             self._call(_c.param_info, index, C.byref(raw))
@@ -182,12 +154,12 @@ class Parameters(Handle):
 
     def move(self, params: Sequence[int], group: int) -> None:
         """Moves parameters to another group of the same rule; state and step counts follow."""
-        self._call(_c.move_params, group, len(params), (C.c_int64 * len(params))(*params))
+        self._call(_c.move_params, group, len(params), int64s("params", params))
 
     def remove(self, params: Sequence[int]) -> None:
         """Removes parameters; indices of others stay."""
         with self._lock:
-            self._call(_c.remove_params, len(params), (C.c_int64 * len(params))(*params))
+            self._call(_c.remove_params, len(params), int64s("params", params))
             for roots in ("data", "grad", "rows", "state"):
                 for index in params:
                     self._roots[roots].pop(index, None)
@@ -209,15 +181,14 @@ class Parameters(Handle):
 
     def bind_grads(self, grads: Sequence[Any], first: int = 0) -> None:
         """Binds the gradients of parameters first, first + 1, ... in one call, all or none."""
-        column = (C.c_void_p * len(grads))()
-        memories: list[Optional[Memory]] = []
+        column, memories = (C.c_void_p * len(grads))(), []
         for i, grad in enumerate(grads):
             memory = None
             if grad is not None:
                 known = self._of(first + i)
                 what = f"parameter {first + i}: gradient"
                 memory = self._locate(grad, what, known.grad_dtype, False)
-                require_like(what, memory, known.shape, known.data_shape)
+                require_shape(what, memory, known.shape, known.data_shape)
                 column[i] = memory.address
             memories.append(memory)
         with self._lock:
@@ -255,21 +226,15 @@ class Parameters(Handle):
     def zero_grad(self, unbind: bool = False, stream: Optional[int] = None) -> None:
         """Writes zeros into the bound gradients, or forgets them.
 
-        One that is read-only is an error, and none is written then.
+        Where one is read-only, none is written.
         """
         with self._lock:
             if not unbind:
-                self._require_writable_grads()
+                self._require_writable_gradients()
             self._call(_c.zero_grad, _c.ZERO_UNBIND if unbind else _c.ZERO_FILL, stream)
             if unbind:
                 self._roots["grad"].clear()
                 self._roots["rows"].clear()
-
-    def _require_writable_grads(self) -> None:
-        for index, memory in self._roots["grad"].items():
-            if memory is not None and memory.readonly:
-                raise Error(_c.E_STATE, f"parameter {index}: the gradient is read-only, expected "
-                            "zero_grad(unbind=True)")
 
     # state
 
@@ -325,11 +290,11 @@ class Parameters(Handle):
             self._roots["state"].setdefault(index, {})[slot] = memory
 
     def steps(self, index: int) -> int:
-        """How many steps a parameter has taken."""
+        """Returns the steps that one parameter has taken, skipped ones not counted."""
         return self._read(_c.steps, index, kind=C.c_int64)
 
     def set_steps(self, index: int, steps: int) -> None:
-        """Says how many steps the state of a parameter is of; 0: the next one begins anew."""
+        """Sets the step count of one parameter, as where state comes from elsewhere."""
         self._call(_c.set_steps, index, steps)
 
     # masters
@@ -360,6 +325,49 @@ class Parameters(Handle):
 
     # what they share
 
+    def _call(self, function: Any, *arguments: Any) -> None:
+        with self._lock:
+            if function in _TOUCHING:
+                self._require_unmoved()
+            super()._call(function, *arguments)
+
+    def _require_unmoved(self) -> None:
+        """Refuses to touch memory that an array was given and has no more."""
+        if self.closed:
+            return  # the call will say so
+        for what in ("data", "grad"):
+            for index, memory in self._roots[what].items():
+                if memory is not None and memory.is_moved():
+                    raise self._moved(index, "data" if what == "data" else "gradient", memory)
+        for index, pair in self._roots["rows"].items():
+            for what, memory in zip(("indices", "values"), pair):
+                if memory.is_moved():
+                    raise self._moved(index, what, memory)
+        for index, slots in self._roots["state"].items():
+            for slot, memory in slots.items():
+                if memory.is_moved():
+                    raise self._moved(index, slot, memory)
+        for memory in self._roots.get("scale", ()):
+            if memory is not None and memory.is_moved():
+                raise self._moved(None, "scale", memory)
+
+    def _moved(self, index: Optional[int], what: str, memory: Memory) -> Error:
+        where = what if index is None else f"parameter {index}: {what}"
+        return Error(_c.E_STATE, f"{where} has moved since it was bound: it was at "
+                     f"{memory.address or 0:#x} with shape {memory.shape}, now its "
+                     f"{type(memory.owner).__name__} lies elsewhere or has another shape; "
+                     f"{self._remedy}")
+
+    def _require_writable_gradients(self) -> None:
+        if self.closed:
+            return
+        for index, memory in self._roots["grad"].items():
+            if memory is not None and memory.is_moved():
+                raise self._moved(index, "gradient", memory)
+            if memory is not None and memory.read_only:
+                raise Error(_c.E_STATE, f"parameter {index}: gradient: the memory is read-only and "
+                            "cannot be filled with zeros; bind another, or unbind it")
+
     def _of(self, index: int) -> _Known:
         if not 0 <= index < len(self._known):
             raise Error(_c.E_ARGUMENT, f"no parameter {index}, there are {len(self._known)}")
@@ -379,7 +387,7 @@ class Parameters(Handle):
 
 
 def master_code(master: Master) -> int:
-    if isinstance(master, int):
+    if isinstance(master, int) and master in _MASTER_NAMES:
         return master
     if master not in _MASTERS:
         raise TypeError(f'master {master!r}, known are None, "none" and "f32"')

@@ -7,7 +7,7 @@ import math
 from typing import Callable, Iterable, Optional, Sequence
 
 from . import _c
-from .errors import encode, guard
+from .errors import encode, guard, int64s
 from .handle import Handle, create
 from .names import require_known
 
@@ -66,7 +66,7 @@ class Schedule(Handle):
 
     @property
     def milestones(self) -> list[int]:
-        """When the next piece or value begins, in steps; setting them replaces all."""
+        """The times at which something changes, ascending; see the kind."""
         count = C.c_int64()
         self._call(_c.schedule_get_list, b"milestones", None, 0, C.byref(count))
         values = (C.c_int64 * count.value)()
@@ -75,8 +75,7 @@ class Schedule(Handle):
 
     @milestones.setter
     def milestones(self, values: Sequence[int]) -> None:
-        self._call(_c.schedule_set_list, b"milestones", (C.c_int64 * len(values))(*values),
-                   len(values))
+        self._call(_c.schedule_set_list, b"milestones", int64s("milestones", values), len(values))
 
     def set_function(self, function: Callable[[int], float]) -> None:
         """Gives lambda or multiplicative its function of t, which must be pure.
@@ -93,7 +92,7 @@ class Schedule(Handle):
             raise
 
     def add(self, piece: Schedule) -> None:
-        """Appends a piece to a sequential or chained schedule, which shares it."""
+        """Adds a piece to a sequential or chained schedule, which keeps it alive."""
         self._call(_c.schedule_add, piece.handle)
 
     @property

@@ -9,16 +9,18 @@ rule, names and defaults are its own too.
 """
 from __future__ import annotations
 
+import math
+import threading
 from typing import Any, Callable, Iterator, Mapping, Optional
 
 import torch
 
 from .names import doc, names
 from .optimizer import Optimizer as _TalusOptimizer
-from ._torch_native import Entry, Gradients, Native, Options, Saved
+from ._torch_native import Entry, Native, Options, Saved
 from ._torch_spelling import Spelling
 
-_classes: dict[str, type[_OfRule]] = {}  # made when asked for
+_classes: dict[str, type[Rule]] = {}  # made when asked for
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -39,6 +41,7 @@ class Optimizer(torch.optim.Optimizer):
                  **hypers: Any) -> None:
         spelling = Spelling(rule)
         self._native: Optional[Native] = None
+        self._step_lock = threading.RLock()
         self._options = Options(spelling, state_dtype, master)
         self._settings = dict(settings or {})
         super().__init__(params, {**spelling.defaults, **spelling.keywords(hypers)})
@@ -47,16 +50,10 @@ class Optimizer(torch.optim.Optimizer):
     def native(self) -> _TalusOptimizer:
         """Lends the talus.Optimizer, for its settings, norms, statistics and checkpoints.
 
-        Norms and clips are of the gradients that there are when it is asked for. A step takes
-        hyperparameters from param_groups, also after native.load. Loading a state_dict, and
-        parameters that change device, dtype or group, make a new one, to which settings, scaler and
-        hooks go over. Schedules of talus do not: use PyTorch's.
+        Loading a state_dict, and parameters that change device, dtype or group, make a new one, to
+        which settings, scaler and hooks go over. Schedules of talus do not: use PyTorch's.
         """
-        native, gradients = self._gather()
-        native.lend(gradients)
-        for pushed in native.pushed:
-            pushed.clear()  # what is set there may change
-        return native.opt
+        return self._require_native().opt
 
     # groups
 
@@ -110,19 +107,16 @@ class Optimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        native, gradients = self._gather()
-        native.push(self.param_groups)
-        native.step(gradients)
-        return loss
-
-    def _gather(self) -> tuple[Native, Gradients]:
-        native = self._require_native()
-        gradients = native.gather()
-        if gradients is None:  # one of another dtype than before
-            native = self._rebuild()
+        with self._step_lock:
+            native = self._require_native()
+            native.push(self.param_groups)
             gradients = native.gather()
-        assert gradients is not None
-        return native, gradients
+            if gradients is None:
+                native = self._rebuild()
+                gradients = native.gather()
+            assert gradients is not None
+            native.step(gradients)
+        return loss
 
     # state
 
@@ -171,7 +165,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def __reduce_ex__(self, _protocol: Any) -> Any:
         native = self._require_native()
-        native.opt._require_plain()
+        native.opt._require_copyable()
         options = {"state_dtype": self._options.state_dtype, "master": self._options.master,
                    "settings": {name: native.opt.get_setting(name) for name in names("settings")}}
         states = [native.saved_of(entry) for entry in native.entries]
@@ -226,15 +220,29 @@ def _shield_state(_optimizer: Any, state_dict: dict[str, Any]) -> dict[str, Any]
 
 def _read_state(content: dict[str, Any]) -> Saved:
     """Without a step, as SGD has it: state means that there was one at least."""
-    slots = {name: value.clone() if isinstance(value, torch.Tensor) else torch.tensor(value)
-             for name, value in content.items() if name != "step" and value is not None}
-    for name, tensor in slots.items():
-        if tensor.is_complex():
-            raise ValueError(f"state: {name} is of {tensor.dtype}, expected real numbers")
-    given = float(content.get("step", 1 if slots else 0))
-    if not (0 <= given < 1 << 63 and given == int(given)):
-        raise ValueError(f"state: step is {given:g}, expected a whole number, 0 or more")
-    return Saved(int(given), slots)
+    if not isinstance(content, Mapping):
+        raise ValueError(f"state of a parameter: {content!r}, expected a dict of its slots")
+    slots = {name: _read_slot(name, value) for name, value in content.items()
+             if name != "step" and value is not None}
+    step = content.get("step", 1 if slots else 0)
+    try:
+        steps = float(step)
+    except (TypeError, ValueError, RuntimeError):
+        steps = math.nan
+    if not 0 <= steps < 2.0**63 or steps != int(steps):
+        raise ValueError(f"state: step is {step!r}, expected a whole number of 0 or more")
+    return Saved(int(step), slots)
+
+
+def _read_slot(name: str, value: Any) -> torch.Tensor:
+    try:
+        tensor = value.clone() if isinstance(value, torch.Tensor) else torch.tensor(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"state: {name} is {value!r}, expected a tensor") from None
+    if tensor.is_complex() or tensor.is_meta:
+        raise ValueError(f"state: {name} is a tensor of {tensor.dtype} on {tensor.device}, "
+                         "expected real numbers that are there")
+    return tensor
 
 
 def _restore(made_as: type[Optimizer], rule: str, options: dict[str, Any], defaults: dict[str, Any],
@@ -262,10 +270,10 @@ def _class_names() -> dict[str, str]:
             for rule in names("algorithms") + names("aliases")}
 
 
-class _OfRule(Optimizer):
-    """What the class of a rule is made from."""
+class Rule(Optimizer):
+    """What the classes of rules share: the rule is theirs, and lr may come without its name."""
 
-    _rule: str
+    _rule = ""
 
     def __init__(self, params: Any, lr: Any = None, **keywords: Any) -> None:
         if lr is not None:
@@ -273,14 +281,14 @@ class _OfRule(Optimizer):
         super().__init__(params, self._rule, **keywords)
 
 
-def _make_class(name: str, rule: str) -> type[_OfRule]:
+def _make_class(name: str, rule: str) -> type[Rule]:
     spelling = Spelling(rule)
     lines = [f"    {key} = {value!r}" for key, value in spelling.defaults.items()]
     text = f"{name}: {doc('purposes', rule)} ({doc('papers', rule)}).\n\n" + "\n".join(lines)
-    return type(name, (_OfRule,), {"_rule": rule, "__doc__": text, "__module__": __name__})
+    return type(name, (Rule,), {"_rule": rule, "__doc__": text, "__module__": __name__})
 
 
-def __getattr__(name: str) -> type[_OfRule]:
+def __getattr__(name: str) -> type[Rule]:
     """Finds a class whatever its capitals: FusedLAMB as well as FusedLamb."""
     if name[:1].isupper():
         for class_name, rule in _class_names().items():

@@ -51,8 +51,9 @@ class Header(unittest.TestCase):
                      "HYPER_FIXED HYPER_REQUIRED MASTER_AUTO MASTER_NONE MASTER_F32 ZERO_FILL "
                      "ZERO_UNBIND CLOCK_APPLIED CLOCK_CALLED CLOCK_MANUAL SAVE_PARAMS "
                      "SAVE_NO_DIGEST LOAD_ALLOW_MISSING LOAD_ALLOW_EXTRA LOAD_CONVERT "
-                     "LOAD_KEEP_HYPER LOAD_PARAMS LOAD_IN_PLACE LOAD_CHECK_ONLY LOG_ERROR LOG_DEBUG "
-                     "OK E_ARGUMENT E_NAME E_STATE E_UNSUPPORTED REAL INTEGER FLAG").split():
+                     "LOAD_KEEP_HYPER LOAD_PARAMS LOAD_IN_PLACE LOAD_CHECK_ONLY LOG_ERROR "
+                     "LOG_DEBUG OK E_ARGUMENT E_NAME E_STATE E_UNSUPPORTED REAL INTEGER "
+                     "FLAG").split():
             self.assertEqual(getattr(_c, name), int(defined[name].rstrip("u"), 0), name)
 
     @unittest.skipUnless(COMPILER, "no C compiler, to ask for the layout of structs")

@@ -19,6 +19,19 @@ except ImportError:
     torch = None
 
 
+class Shapes(unittest.TestCase):
+    def test_gradients_are_as_the_array_or_as_was_said(self):
+        def view(*shape):
+            return memoryview(bytearray(32)).cast("f", shape)
+
+        with talus.Optimizer("sgd") as opt:
+            index = opt.add(view(4, 2), view(4, 2), shape=(2, 4))
+            opt.bind_grad(index, view(2, 4))
+            opt.bind_grad(index, view(4, 2))
+            with self.assertRaisesRegex(ValueError, r"shape \(8, 1\), expected"):
+                opt.bind_grad(index, view(8, 1))
+
+
 class Buffers(unittest.TestCase):
     def test_formats(self):
         for values, code, dtype in ((array.array("f", [1]), _c.F32, None),
@@ -210,6 +223,43 @@ class Numpy(unittest.TestCase):
         self.assertEqual(data[0], 0x3F00)
 
 
+    def test_an_array_that_is_resized_is_not_touched(self):
+        data = numpy.ones(1 << 18, "float32")
+        with talus.Optimizer("sgd", lr=1) as opt:
+            opt.add(data, numpy.ones(1 << 18, "float32"))
+            data.resize(1 << 20, refcheck=False)
+            with self.assertRaisesRegex(talus.Error, "parameter 0: data has moved .* its ndarray"):
+                opt.step()
+            opt.bind_data(0, data[:1 << 18])
+            opt.step()
+        self.assertEqual((data[0], data[(1 << 18) - 1]), (0, 0))
+
+    def test_read_only_gradients_are_never_filled(self):
+        given = array.array("f", [1, 2]).tobytes()
+        frozen, other = numpy.frombuffer(given, "float32"), numpy.ones(2, "float32")
+        with talus.Optimizer("sgd", lr=1) as opt:
+            opt.add(numpy.zeros(2, "float32"), other)
+            opt.add(numpy.zeros(2, "float32"), frozen)
+            with self.assertRaisesRegex(talus.Error, "parameter 1: gradient: .* read-only"):
+                opt.zero_grad()
+            self.assertEqual((frozen.tolist(), other.tolist()), ([1, 2], [1, 1]))
+            opt.step()
+            opt.zero_grad(unbind=True)
+            opt.bind_grad(1, Producer(array.array("f", [1, 2]), (2,), flags=1))
+            with self.assertRaisesRegex(talus.Error, "parameter 1: gradient: .* read-only"):
+                opt.zero_grad()
+
+    def test_a_gradient_of_another_shape_is_refused(self):
+        with talus.Optimizer("sgd", lr=1) as opt:
+            data, turned = numpy.zeros((2, 3), "float32"), numpy.zeros((3, 2), "float32")
+            with self.assertRaisesRegex(ValueError, r"gradient: shape \(3, 2\), expected \(2, 3\)"):
+                opt.add(data, turned)
+            opt.add(data, turned.reshape(-1))
+            with self.assertRaisesRegex(ValueError, "parameter 0: gradient: shape"):
+                opt.bind_grad(0, turned)
+            opt.bind_grad(0, turned.reshape(2, 3))
+
+
 @unittest.skipUnless(torch, "torch is not there: its tensors")
 class Torch(unittest.TestCase):
     def test_tensors_are_shared(self):
@@ -219,6 +269,86 @@ class Torch(unittest.TestCase):
                 opt.add(data, torch.ones(2, 3, dtype=dtype))
                 opt.step()
             self.assertTrue(torch.equal(data.detach(), torch.full((2, 3), 0.5, dtype=dtype)))
+
+    def assert_moved(self, what, call):
+        with self.assertRaisesRegex(talus.Error, f"{what} has moved .* its Tensor .*E_STATE"):
+            call()
+
+    def test_a_tensor_that_is_given_other_memory_is_not_touched(self):
+        def swap(tensor):
+            tensor.data = torch.full_like(tensor, 7)
+
+        for move in (swap, lambda tensor: tensor.resize_(1 << 20),
+                     lambda tensor: tensor.untyped_storage().resize_(0)):
+            data, grad = torch.ones(1 << 10), torch.ones(1 << 10)
+            with talus.Optimizer("sgd", lr=1) as opt:
+                opt.add(data, grad)
+                move(data)
+                for call in (opt.step, opt.prepare, opt.grad_norm, lambda: opt.step(lambda: 0),
+                             lambda: opt.save("/nowhere/x", params=True)):
+                    self.assert_moved("parameter 0: data", call)
+                data = torch.ones(1 << 10)
+                opt.bind_data(0, data)
+                opt.step()
+                self.assertEqual(data.unique().tolist(), [0])
+                move(grad)
+                for call in (opt.step, opt.zero_grad):
+                    self.assert_moved("parameter 0: gradient", call)
+                opt.bind_grad(0, None)
+
+    def test_a_closure_may_move_nothing_that_it_does_not_bind(self):
+        data, grads = torch.ones(4), [torch.ones(4), torch.ones(4)]
+        with talus.Optimizer("sgd", lr=1) as opt:
+            opt.add(data, grads[0])
+
+            def closure(bind):
+                grads[0].data = torch.ones(4)
+                if bind:
+                    opt.bind_grad(0, grads[1])
+                return 0
+
+            self.assert_moved("gradient", lambda: opt.step(lambda: closure(False)))
+            self.assertEqual(data.tolist(), [1] * 4)
+            opt.step(lambda: closure(True))
+            self.assertEqual(data.tolist(), [0] * 4)
+
+    def test_old_memory_lives_until_it_is_bound_anew(self):
+        data = torch.ones(1 << 20)
+        with talus.Optimizer("sgd", lr=1) as opt:
+            opt.add(data, torch.ones(1 << 20))
+            address = data.data_ptr()
+            data.data = torch.ones(1)
+            self.assertEqual(ctypes.c_float.from_address(address).value, 1)
+
+    def test_rows_state_and_scale_that_move_are_not_touched(self):
+        data, state, scale = torch.ones(4, 2), torch.zeros(4, 2), torch.ones(1)
+        indices, values = torch.tensor([0]), torch.ones(1, 2)
+        with talus.Optimizer("sgd", lr=1, momentum=0.5) as opt:
+            opt.add(data, torch.ones(4, 2))
+            opt.bind_state(0, "momentum_buffer", state)
+            opt.bind_scale(scale)
+            for what, tensor, again in (
+                    ("momentum_buffer", state,
+                     lambda: opt.bind_state(0, "momentum_buffer", state)),
+                    ("scale", scale, lambda: opt.bind_scale(scale))):
+                opt.step()
+                tensor.data = tensor.data.clone()
+                self.assert_moved(what, opt.step)
+                again()
+            tensor = torch.zeros(4, 2)
+            opt.step()
+            state.data = tensor
+            self.assert_moved("momentum_buffer", lambda: opt.state(0, "momentum_buffer"))
+        with talus.Optimizer("sgd", lr=1) as opt:
+            opt.add(data)
+            for what, tensor in (("indices", indices), ("values", values)):
+                opt.bind_rows(0, indices, values)
+                tensor.data = tensor.data.clone()
+                self.assert_moved("parameter 0: " + what, opt.step)
+
+    def test_what_is_negated_as_it_is_read_is_refused(self):
+        with talus.Optimizer("sgd") as opt, self.assertRaisesRegex(TypeError, "resolve_neg"):
+            opt.add(torch._neg_view(torch.ones(3)))
 
     def test_what_has_gaps_is_refused(self):
         base = torch.ones(4, 4)

@@ -40,6 +40,10 @@ class Classes(unittest.TestCase):
             talus.torch.Adam(params, lr=-1)
         with self.assertRaisesRegex(ValueError, "betas: .*expected 2 numbers"):
             talus.torch.Adam(params, betas=(0.9,))
+        with self.assertRaisesRegex(ValueError, "betas: 0.9, expected 2 numbers"):
+            talus.torch.Adam(params, betas=0.9)
+        with self.assertRaisesRegex(ValueError, "lr: 'x', expected a number"):
+            talus.torch.Adam(params, lr="x")
         opt = talus.torch.Optimizer(params, "sgd", lr=torch.tensor(0.25), settings={"threads": 2})
         self.assertEqual((opt.native.get("lr"), opt.native.get_setting("threads")), (0.25, 2))
 
@@ -209,7 +213,7 @@ class Steps(unittest.TestCase):
         opt = talus.torch.SGD([param])
         param.grad = torch.ones(3)
         opt.step()
-        self.assertIsNone(opt._native.opt.param(0).grad)
+        self.assertIsNone(opt.native.param(0).grad)
 
     def test_hooks_run(self):
         seen = []
@@ -218,6 +222,27 @@ class Steps(unittest.TestCase):
         opt.register_step_post_hook(lambda *_: seen.append("post"))
         drive(opt, 0, 1)
         self.assertEqual(seen, ["pre", "post"])
+
+
+class Norms(unittest.TestCase):
+    def test_a_lent_optimizer_measures_and_clips(self):
+        params = make_params()
+        opt = talus.torch.SGD(params, lr=1)
+        drive(opt, 0, 1)
+        self.assertIsNone(opt.native.param(0).grad)
+        norm = torch.cat([param.grad.flatten() for param in params]).norm().item()
+        self.assertAlmostEqual(opt.native.grad_norm(), norm, 5)
+        self.assertAlmostEqual(talus.clip_grad_norm([opt.native], 0.5), norm, 5)
+        self.assertIsNone(opt.native.param(0).grad)
+        before = [param.detach().clone() for param in params]
+        opt.step()
+        moved = [(param.detach() - value).flatten() for param, value in zip(params, before)]
+        self.assertAlmostEqual(torch.cat(moved).norm().item(), 0.5, 5)
+        lent = opt.native
+        del opt
+        gc.collect()
+        with self.assertRaisesRegex(talus.Error, "is gone"):
+            lent.grad_norm()
 
 
 class Memory(unittest.TestCase):
@@ -273,6 +298,51 @@ class Memory(unittest.TestCase):
         param.grad = torch.ones(2)
         opt.step()
         self.assertEqual(param.tolist(), [0, 0])
+
+    def test_a_parameter_that_is_transposed_is_refused(self):
+        param = torch.nn.Parameter(torch.zeros(3, 3))
+        opt = talus.torch.SGD([param], lr=1)
+        param.grad = torch.arange(9.0).reshape(3, 3)
+        param.data = param.data.t()
+        with self.assertRaisesRegex(TypeError, r"parameter 0: data: .*strides \(1, 3\)"):
+            opt.step()
+        param.data = param.data.contiguous()
+        opt.step()
+        self.assertTrue(torch.equal(param.detach(), -param.grad))
+
+    def test_a_parameter_of_another_shape_takes_its_state_along(self):
+        param = torch.nn.Parameter(torch.zeros(4, 6))
+        opt = talus.torch.Adam([param])
+        drive(opt, 0, 1)
+        moment = opt.state[param]["exp_avg"].clone()
+        param.data, param.grad = param.data.view(2, 12), None
+        self.assertEqual(opt.native.param(0).shape, (2, 12))
+        self.assertTrue(torch.equal(opt.state[param]["exp_avg"], moment.view(2, 12)))
+
+    def test_state_that_is_given_other_memory_is_not_touched(self):
+        def swap(tensor):
+            tensor.data = torch.full_like(tensor, 5)
+
+        for move in (swap, lambda tensor: tensor.resize_(1 << 20)):
+            param = torch.nn.Parameter(torch.zeros(1 << 10))
+            opt = talus.torch.Adam([param])
+            drive(opt, 0, 1)
+            before = param.detach().clone()
+            move(opt.state[param]["exp_avg"])
+            with self.assertRaisesRegex(talus.Error, "parameter 0: exp_avg has moved .*in place"):
+                opt.step()
+            self.assertTrue(torch.equal(param.detach(), before))
+            if move is swap:
+                opt.load_state_dict(opt.state_dict())
+                self.assertEqual(opt.state[param]["exp_avg"][0], 5)
+                opt.step()
+
+    def test_gradients_that_are_negated_as_they_are_read(self):
+        param = torch.nn.Parameter(torch.zeros(3))
+        opt = talus.torch.SGD([param], lr=1)
+        param.grad = torch._neg_view(torch.ones(3))
+        opt.step()
+        self.assertEqual(param.tolist(), [1, 1, 1])
 
     def test_gradients_of_another_dtype(self):
         param = torch.nn.Parameter(torch.ones(2, dtype=torch.bfloat16))

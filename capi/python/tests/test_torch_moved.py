@@ -13,7 +13,7 @@ import talus
 import talus.torch
 from torch_steps import drive, equal, make_params
 
-BOUND = "has other memory, shape or dtype than when it was bound"
+BOUND = "has moved since it was bound"
 
 
 class Tensors(unittest.TestCase):
@@ -53,7 +53,7 @@ class Tensors(unittest.TestCase):
         mean = torch.zeros(4)
         self.opt.bind_state(0, "exp_avg", mean)
         mean.resize_(1 << 20)
-        self.refused("state exp_avg")
+        self.refused("exp_avg")
 
     def test_what_a_closure_moves(self):
         def closure():
@@ -68,7 +68,7 @@ class Tensors(unittest.TestCase):
         scale = torch.ones(1)
         self.opt.bind_scale(scale)
         scale.data = torch.ones(1)
-        with self.assertRaisesRegex(talus.Error, f"the bound scale {BOUND}"):
+        with self.assertRaisesRegex(talus.Error, f"scale {BOUND}"):
             self.opt.step()
 
     def test_tensors_whose_sign_is_to_be_taken(self):
@@ -85,7 +85,7 @@ class Parameters(unittest.TestCase):
             opt = talus.torch.Adam(params)
             drive(opt, 0, 1)
             move(opt.state[params[0]]["exp_avg"])
-            with self.assertRaisesRegex(talus.Error, f"state exp_avg {BOUND}"):
+            with self.assertRaisesRegex(talus.Error, f"exp_avg {BOUND}"):
                 drive(opt, 1, 2)
 
     def test_a_parameter_that_was_transposed_in_place(self):
@@ -124,7 +124,7 @@ class Native(unittest.TestCase):
         opt.step()
         torch.testing.assert_close(param.detach(), torch.full((4,), -0.5))
 
-    def test_after_a_checkpoint_groups_have_their_values_and_state_goes_on(self):
+    def test_state_of_a_checkpoint_goes_on(self):
         whole, params = make_params(), make_params()
         drive(talus.torch.Adam(whole, lr=0.5), 0, 4)
         first = talus.torch.Adam(params, lr=0.5)
@@ -137,17 +137,8 @@ class Native(unittest.TestCase):
         self.assertEqual(second.state[params[0]]["step"], 2)
         self.assertTrue(equal([second.state[params[0]]["exp_avg"]],
                               [first.state[params[0]]["exp_avg"]]))
-        self.assertEqual(second.param_groups[0]["lr"], 0.25)
-        second.param_groups[0]["lr"] = 0.5
+        self.assertEqual(second.param_groups[0]["lr"], 0.5)
         self.assertTrue(equal(drive(second, 2, 4), [param.detach() for param in whole]))
-
-    def test_a_value_set_there_lasts_until_the_step(self):
-        param = torch.nn.Parameter(torch.zeros(1))
-        opt = talus.torch.SGD([param], lr=1)
-        opt.native.set(lr=5)
-        param.grad = torch.ones(1)
-        opt.step()
-        self.assertEqual(param.item(), -1)
 
     def test_copies_without_what_is_attached_are_refused(self):
         pool = {"scaler": lambda native: native.attach_scaler(talus.Scaler()),

@@ -1,7 +1,9 @@
 """State of talus.torch: masters, state_dict, copies and pickles."""
 import copy
 import gc
+import os
 import pickle
+import tempfile
 import unittest
 
 try:
@@ -37,6 +39,19 @@ class SixteenBits(unittest.TestCase):
             param[0] = 3
         opt.step()
         self.assertEqual(opt.state[param]["master_param"].tolist(), [3 - 2.0**-10, 1 - 2.0**-9])
+
+    def test_a_write_through_data_is_taken_over_where_it_is_told(self):
+        param = torch.nn.Parameter(torch.ones(2, dtype=torch.bfloat16))
+        opt = talus.torch.SGD([param], lr=0)
+        param.grad = torch.ones(2, dtype=torch.bfloat16)
+        opt.step()
+        param.data.fill_(5)
+        opt.step()
+        self.assertEqual(param.tolist(), [1, 1])
+        param.data.fill_(5)
+        torch.autograd.graph.increment_version(param)
+        opt.step()
+        self.assertEqual(param.tolist(), [5, 5])
 
     def test_state_dict_keeps_the_master_to_the_bit(self):
         first = talus.torch.AdamW(make_params(torch.bfloat16), lr=0.01)
@@ -130,6 +145,12 @@ class StateDict(unittest.TestCase):
             lambda state: state["state"][1].update(exp_avg=torch.zeros(3)),
             lambda state: state["state"][1].update(momentum_buffer=torch.zeros(5)),
             lambda state: state["state"][1].update(step=torch.tensor(-1.0)),
+            lambda state: state["state"][1].update(step=1e300),
+            lambda state: state["state"][1].update(step=2.5),
+            lambda state: state["state"][1].update(step=float("nan")),
+            lambda state: state["state"][1].update(exp_avg=torch.zeros(5, dtype=torch.complex64)),
+            lambda state: state["state"][1].update(exp_avg="x"),
+            lambda state: state["state"].update({1: 3}),
             lambda state: state["param_groups"][0].update(lr=-1.0),
             lambda state: state["param_groups"][0]["params"].pop(),
             lambda state: state["state"].update(name={"step": 1}))]
@@ -172,6 +193,41 @@ class StateDict(unittest.TestCase):
         self.assertFalse(opt.native.closed)
 
 
+class Checkpoints(unittest.TestCase):
+    def test_a_file_sets_what_the_groups_show(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "x.safetensors")
+            first = talus.torch.AdamW(make_params(), lr=0.25, betas=(0.5, 0.75), amsgrad=True)
+            middle = drive(first, 0, 3)
+            first.native.save(path)
+            for steps in (0, 2):  # without state, and with some
+                second = talus.torch.AdamW(make_params(), lr=0.5, amsgrad=True)
+                drive(second, 0, steps)
+                params = second.param_groups[0]["params"]
+                with torch.no_grad():
+                    for param, value in zip(params, middle):
+                        param.copy_(value)
+                second.native.load(path)
+                group = second.param_groups[0]
+                self.assertEqual((group["lr"], group["betas"]), (0.25, (0.5, 0.75)))
+                for param, other in zip(params, first.param_groups[0]["params"]):
+                    ours, theirs = second.state[param], first.state[other]
+                    self.assertEqual(list(ours), list(theirs))
+                    self.assertTrue(equal(list(ours.values()), list(theirs.values())))
+                third = copy.deepcopy(first)
+                self.assertTrue(equal(drive(second, 3, 5), drive(third, 3, 5)))
+
+    def test_keep_hyper_keeps_the_groups(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "x.safetensors")
+            opt = talus.torch.Adam(make_params(), lr=0.25)
+            drive(opt, 0, 1)
+            opt.native.save(path)
+            opt.param_groups[0]["lr"] = 0.5
+            opt.native.load(path, keep_hyper=True)
+            self.assertEqual((opt.param_groups[0]["lr"], opt.native.get("lr")), (0.5, 0.5))
+
+
 class Copies(unittest.TestCase):
     def assert_goes_on_alike(self, first, second):
         self.assertIs(type(first), type(second))
@@ -193,6 +249,24 @@ class Copies(unittest.TestCase):
             opt = kind(make_params(torch.bfloat16), **options)
             drive(opt, 0, 4)
             self.assert_goes_on_alike(opt, pickle.loads(pickle.dumps(opt)))
+
+    def test_what_belongs_to_this_process_is_not_dropped_silently(self):
+        for change, what in (
+                (lambda opt: opt.attach_scaler(talus.Scaler()), "a scaler"),
+                (lambda opt: opt.bind_scale(torch.ones(1)), "a scale"),
+                (lambda opt: opt.set_parallel_for(lambda n, task: None), "parallel_for"),
+                (lambda opt: opt.set_allocator(lambda *_: None, lambda *_: None), "an allocator"),
+                (lambda opt: opt.attach("lr", talus.Schedule("constant")), "a schedule")):
+            opt = talus.torch.SGD(make_params())
+            change(opt.native)
+            for call in (copy.deepcopy, pickle.dumps):
+                with self.assertRaisesRegex(talus.Error, what + " is .*carried over"):
+                    call(opt)
+        opt = talus.torch.SGD(make_params())
+        opt.native.set_parallel_for(None)
+        opt.native.attach_scaler(None)
+        opt.native.bind_scale(None)
+        copy.deepcopy(opt)
 
     def test_a_shallow_copy_is_refused(self):
         with self.assertRaisesRegex(TypeError, "deepcopy"):
