@@ -30,7 +30,7 @@ assert beside.startswith(os.environ["VENV"]), beside
 assert os.path.dirname(talus._c.PATH) == beside, talus._c.PATH
 assert os.path.exists(os.path.join(beside, "py.typed"))'
   quietly "$folder/$1/bin/python" -B "$source/capi/python/tests/run.py" test_declarations \
-    test_optimizer test_memory test_checkpoint test_schedule
+    test_optimizer test_memory test_checkpoint test_schedule test_arguments
   quietly "$folder/$1/bin/pip" uninstall --yes talus
   left=$(find "$folder/$1" -name '*talus*' | head -n 1)
   [ -z "$left" ] || { echo "left behind: $left"; exit 1; }
