@@ -1,6 +1,6 @@
 """Prints what to build for some tests: `meson test` builds every test program, whatever it will run.
 
-    test_targets.py BUILD-FOLDER [--suite SUITE] NAME...
+    test_targets.py BUILD-FOLDER [--suite SUITE]... NAME...
 """
 import json
 import os
@@ -8,8 +8,11 @@ import pathlib
 import sys
 
 folder = pathlib.Path(sys.argv[1])
-suite = sys.argv[3] if sys.argv[2] == "--suite" else None
-names = sys.argv[4:] if suite else sys.argv[2:]
+names = sys.argv[2:]
+suites = set()
+while names[:1] == ["--suite"]:
+    suites.add(names[1])
+    names = names[2:]
 
 
 def read(what):
@@ -17,7 +20,8 @@ def read(what):
 
 
 def is_wanted(test):
-    return test["name"] in names or suite in (each.split(":")[-1] for each in test["suite"])
+    return test["name"] in names or suites.intersection(
+        each.split(":")[-1] for each in test["suite"])
 
 
 needed = {target for test in read("tests") if is_wanted(test) for target in test["depends"]}
