@@ -11,8 +11,8 @@ from .errors import Error, check, require_integers
 
 Self = TypeVar("Self", bound="Handle")
 
-# What a callback may call of the object that is calling it.
-_ALLOWED_INSIDE = (_c.bind_grads, _c.zero_grad)
+# What a step's closure may call of the optimizer that is calling it; other callbacks nothing.
+_ALLOWED_IN_CLOSURE = (_c.bind_grads, _c.zero_grad)
 
 
 def _release(destroy: Callable[[int], None], raw: int, roots: dict[Any, Any]) -> None:
@@ -32,6 +32,7 @@ class Handle:
     def __init__(self, raw: int, destroy: Callable[[int], None]) -> None:
         self._lock = threading.RLock()
         self._depth = 0
+        self._in_closure = False
         self._raw = raw
         self._roots: dict[Any, Any] = {}
         self._finalizer = weakref.finalize(self, _release, destroy, raw, self._roots)
@@ -70,7 +71,7 @@ class Handle:
         """Calls function(handle, ...) and raises its failure."""
         require_integers(function, arguments, 1)
         with self._lock:
-            if function not in _ALLOWED_INSIDE:
+            if not (self._in_closure and function in _ALLOWED_IN_CLOSURE):
                 self._require_outside()
             self._depth += 1
             try:
@@ -80,8 +81,8 @@ class Handle:
 
     def _require_outside(self) -> None:
         if self._depth:
-            raise Error(_c.E_STATE, f"this {self._what} is called from its own callback, which may "
-                        "bind and zero gradients only")
+            raise Error(_c.E_STATE, f"this {self._what} is called from its own callback; only a "
+                        "step's closure may, to bind and zero gradients")
 
     def _ask(self, function: Any, *arguments: Any) -> Any:
         """Calls function(handle, ...), which returns an answer and no status."""

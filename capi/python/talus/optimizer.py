@@ -146,7 +146,11 @@ class Optimizer(Checkpoints, Hooks):
 
     def _closure(self, closure: Callable[[], float]) -> Any:
         def evaluate(_user: Optional[int], loss: Any) -> int:
-            value = float(closure())
+            self._in_closure = True
+            try:
+                value = float(closure())
+            finally:
+                self._in_closure = False
             self._require_unmoved()
             loss[0] = value
             return 0

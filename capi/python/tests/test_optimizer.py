@@ -101,6 +101,17 @@ class Steps(unittest.TestCase):
             self.assertEqual((data.tolist(), opt.steps(0)), ([1, 2, 3], 0))
             opt.step()  # nothing is left of it
 
+    def test_other_callbacks_bind_nothing(self):
+        opt, data, _ = one(lr=1)
+        for call in (lambda: opt.bind_grad(0, floats(9, 9, 9)),
+                     lambda: opt.zero_grad(unbind=True)):
+            opt.attach("lr", None)
+            opt.attach("lr", talus.schedule.of_function(lambda t, call=call: call() or 1.0))
+            for step in (opt.step, lambda: opt.step(lambda: 0.0)):
+                with self.assertRaisesRegex(talus.Error, "own callback"):
+                    step()
+        self.assertEqual((data.tolist(), opt.steps(0)), ([1, 2, 3], 0))
+
     def test_a_closure_may_bind_gradients_and_nothing_else(self):
         opt, data, _ = one(lr=1)
         other = floats(2, 2, 2)
