@@ -14,8 +14,11 @@
 #include <string>
 #include <vector>
 
+#include "tests/hpp.h"
+
 using Catch::Matchers::ContainsSubstring;
 using talus::Optimizer;
+using talus::test::code_of;
 
 namespace {
 
@@ -37,15 +40,6 @@ struct Line {
     return loss;
   }
 };
-
-talus_status code_of(const auto& call) {
-  try {
-    call();
-  } catch (const talus::Error& error) {
-    return error.code();
-  }
-  return TALUS_OK;
-}
 
 struct MyHalf {
   uint16_t bits;

@@ -76,14 +76,14 @@ unpack() {
 
 write_launcher() {
   local usr paths
-  usr=$(echo "$prefix"/root/usr/lib/*-linux-gnu*)
-  paths="$usr:$usr/julia:$prefix/root/lib/${usr##*/}"
+  usr=$(echo "$prefix"/debian/usr/lib/*-linux-gnu*)
+  paths="$usr:$usr/julia:$prefix/debian/lib/${usr##*/}"
   mkdir -p "$prefix/bin"
   cat > "$prefix/bin/julia" <<END
 #!/bin/sh
 export LD_LIBRARY_PATH="$paths\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}"
 export JULIA_DEPOT_PATH="\${JULIA_DEPOT_PATH:-$prefix/depot}"
-exec "$prefix/root/usr/bin/julia" --startup-file=no "\$@"
+exec "$prefix/debian/usr/bin/julia" --startup-file=no "\$@"
 END
   chmod +x "$prefix/bin/julia"
 }
@@ -106,10 +106,10 @@ trap 'rm -rf "$work"' EXIT
 echo "get_julia: fetching Julia of $release (80 MB) from this machine's mirror"
 fetch "$mirror"
 echo "get_julia: unpacking below $prefix"
-mkdir "$work/root"
-unpack "$work/root"
-rm -rf "$prefix/root" "$prefix/bin"
-mv "$work/root" "$prefix/root"
+mkdir "$work/debian"
+unpack "$work/debian"
+rm -rf "$prefix/debian" "$prefix/bin"
+mv "$work/debian" "$prefix/debian"
 write_launcher
 version=$(version_of "$prefix") || fail "what was unpacked below $prefix does not run"
 echo "get_julia: $prefix/bin/julia is Julia $version"

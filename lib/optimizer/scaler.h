@@ -25,7 +25,8 @@ class Scaler {
   static Status create(const Backend& backend, int32_t device, std::shared_ptr<Scaler>* out);
   bool is_on(const Backend& backend, int32_t device) const;
 
-  // "scale" too: the present one; and "growth_tracker". TALUS_E_NAME, _RANGE; TALUS_E_STATE within a round.
+  // "scale" too: the present one; and "growth_tracker". TALUS_E_NAME, _RANGE; TALUS_E_STATE within a
+  // round.
   Status set(std::string_view name, double value);
   Status get(std::string_view name, double* value);  // and the members of the state
   Status read_scale(double* out);

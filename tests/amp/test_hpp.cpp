@@ -8,18 +8,12 @@
 #include <cstring>
 #include <vector>
 
+#include "tests/hpp.h"
+
 using talus::Optimizer;
+using talus::test::code_of;
 
 namespace {
-
-talus_status code_of(const auto& call) {
-  try {
-    call();
-  } catch (const talus::Error& error) {
-    return error.code();
-  }
-  return TALUS_OK;
-}
 
 float widened(uint16_t bf16) {
   const uint32_t bits = uint32_t{bf16} << 16;

@@ -10,19 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "tests/hpp.h"
+
 using Catch::Matchers::ContainsSubstring;
 using talus::Optimizer;
+using talus::test::code_of;
 
 namespace {
-
-talus_status code_of(const auto& call) {
-  try {
-    call();
-  } catch (const talus::Error& error) {
-    return error.code();
-  }
-  return TALUS_OK;
-}
 
 // An optimizer of one parameter, which has taken a step.
 struct Model {
